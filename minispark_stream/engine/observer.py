@@ -1,6 +1,6 @@
 """Observers of a query: the engine tells an observer when a step begins and when it has ended.
 
-The engine passes on the arguments of the step, by their names, and its result. If the observer `wants_rows`, the tasks also
+The engine passes on the arguments of the step, by their names, and its result. If the observer `wants_told`, the tasks also
 report what they decide (operators/told.py); the engine computes nothing more for observers. What an observer makes of this is
 its own business: `lens/recording/` makes a trace, and a test lets a query die at a step.
 
@@ -19,9 +19,9 @@ Ended = Callable[[Any], None]
 
 
 class Observer:
-    """An observer that ignores everything: tracing is off. `wants_rows` says whether tasks shall report what they decide."""
+    """An observer that ignores everything: tracing is off. `wants_told` says whether tasks shall report what they decide."""
 
-    wants_rows = False
+    wants_told = False
 
     @contextmanager
     def step(self, name: str, query: Any, /, **arguments: Any) -> Iterator[Ended]:

@@ -27,7 +27,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 
-class Found(Enum):
+class LogState(Enum):
     """How the last entries of the two logs relate to each other."""
 
     NEW = auto()
@@ -41,12 +41,12 @@ class Found(Enum):
 class Restart(NamedTuple):
     """What was found, and the batch that runs first: a new one, or, if `again`, one that is in the offset log."""
 
-    found: Found
+    logs: LogState
     batch_id: int
 
     @property
     def again(self) -> bool:
-        return self.found in (Found.UNFINISHED, Found.COMMITS_LOST, Found.OFFSETS_LOST)
+        return self.logs in (LogState.UNFINISHED, LogState.COMMITS_LOST, LogState.OFFSETS_LOST)
 
 
 def is_finished(last_offsets: int, last_commit: int | None) -> bool:
@@ -57,10 +57,10 @@ def is_finished(last_offsets: int, last_commit: int | None) -> bool:
 def decide(last_offsets: int | None, last_commit: int | None) -> Restart:
     """What a restart runs first, from the ids of the last entries (None if a log is empty)."""
     if last_offsets is None:
-        return Restart(Found.NEW if last_commit is None else Found.NO_OFFSETS, 0)
+        return Restart(LogState.NEW if last_commit is None else LogState.NO_OFFSETS, 0)
     if is_finished(last_offsets, last_commit):
-        return Restart(Found.DONE, last_offsets + 1)
+        return Restart(LogState.DONE, last_offsets + 1)
     committed = -1 if last_commit is None else last_commit
     if committed > last_offsets:
-        return Restart(Found.OFFSETS_LOST, last_offsets)
-    return Restart(Found.UNFINISHED if committed == last_offsets - 1 else Found.COMMITS_LOST, last_offsets)
+        return Restart(LogState.OFFSETS_LOST, last_offsets)
+    return Restart(LogState.UNFINISHED if committed == last_offsets - 1 else LogState.COMMITS_LOST, last_offsets)

@@ -84,10 +84,10 @@ class ApplyInPandasWithState(StateTask):
         )
         keys = UnsafeRowCodec(self.keys)
         states = GroupStateRows(self.state, self.timeout != GroupStateTimeout.NoTimeout)
-        came = concat(batches)
+        arrived = concat(batches)
         drops = self.timeout == GroupStateTimeout.EventTimeTimeout
-        late = is_late(came, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
-        rows = without(came, late)
+        late = is_late(arrived, self.event_time if drops else None, self.watermarks.late_ms)  # (1)
+        rows = without(arrived, late)
         function.check_types(rows)
         batch, groups = self._groups(store, keys, states, rows)
         emitted = list(function.call(batch, groups))  # (2)
@@ -107,7 +107,7 @@ class ApplyInPandasWithState(StateTask):
             commit_time_ms=clock.lap(),
             stores={"default": store.metrics()},
             told=self.tell(lambda: (
-                Told(LATE, came.filter(pa.array(late))), Told(KEPT, rows), *_calls(keys, groups, timed_out, emitted),
+                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, rows), *_calls(keys, groups, timed_out, emitted),
             )),
         )
 

@@ -72,7 +72,7 @@ class BatchContext:
     its own. `executed` collects the physical plans of the batch, from the bottom up, whose metrics together are those of the
     batch; `began` collects how many seconds Spark took to begin each of them. `state_variables` has what the processors of
     transformWithState have declared, by operator id; all batches of a run share this dictionary. `unique_ids` are the ids of
-    the files that the batch begins with, by operator, in checkpoint format 2. For `tells`, see StatefulOperatorStateInfo.
+    the files that the batch begins with, by operator, in checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo.
     """
 
     session: SparkSession
@@ -89,7 +89,7 @@ class BatchContext:
     began: list[float] = field(default_factory=list)
     state_variables: dict[int, StateVariables] = field(default_factory=dict)
     unique_ids: Mapping[str, Any] | None = None
-    tells: bool = False
+    wants_told: bool = False
 
     def rows(self, child: JavaObject) -> JavaObject:
         """The batch plan of a child as a physical plan."""
@@ -138,7 +138,7 @@ class BatchContext:
             unique_ids=(self.unique_ids or {}).get(str(operator.operator_id), ()),
             schemas=operator.schemas() if self.state_conf.format_validation_enabled else (),
             checks_values=operator.checks_values,
-            tells=self.tells,
+            wants_told=self.wants_told,
         )
 
     def new_unique_ids(self, operator: StatefulOperator) -> list[list[str]]:

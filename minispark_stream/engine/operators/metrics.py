@@ -37,10 +37,10 @@ class StateMetrics:
     Attributes:
         stores: the metrics of each store by its name.
         num_rows_total, num_state_stores: if not None, reported instead of what `stores` would add up to.
-        told: what the task decided about its rows. This and the next two are only there if the task tells (told.py).
+        told: what the task decided about its rows. This and the next two are only there if the driver `wants_told` (told.py).
         worker: the process in which it ran.
-        came: for each store, how that process obtained the version that was read (`Came`), and whether workers share its
-        memory.
+        loaded_from: for each store, how that process obtained the version that was read (`LoadedFrom`), and whether workers
+            share its memory.
     """
 
     num_rows_updated: int = 0
@@ -55,7 +55,7 @@ class StateMetrics:
     custom: Mapping[str, int] = field(default_factory=dict)
     told: tuple[Told, ...] | None = None
     worker: str | None = None
-    came: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    loaded_from: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
 
 
 Report = tuple[int, StateMetrics]

@@ -66,7 +66,7 @@ class StatefulOperatorStateInfo:
         unique_ids: in checkpoint format 2, the ids of version N's files, for each partition.
         schemas: the name, key schema and value schema of the stores whose first rows are checked (engine/state/row_format.py).
         checks_values: whether not only the keys of these rows are checked.
-        tells: whether a task reports what it decides about rows (engine/operators/told.py).
+        wants_told: whether a task reports what it decides about rows (engine/operators/told.py).
     """
 
     state_dir: str
@@ -77,7 +77,7 @@ class StatefulOperatorStateInfo:
     unique_ids: Sequence[Sequence[str]] = ()
     schemas: Sequence[tuple[str, StructType, StructType]] = ()
     checks_values: bool = True
-    tells: bool = False
+    wants_told: bool = False
 
     def store_id(self, partition: int, name: str) -> StateStoreId:
         return StateStoreId(self.state_dir, self.operator_id, partition, name)
@@ -136,7 +136,7 @@ class StateTask(ABC):
 
     def tell(self, decided: Callable[[], Iterable[Told]]) -> tuple[Told, ...] | None:
         """The first rows of what the task `decided`; None, without computing anything, if the driver has not asked for it."""
-        if not self.info.tells:
+        if not self.info.wants_told:
             return None
         return tuple(one._replace(rows=one.rows.slice(0, MOST_TOLD)) for one in decided() if one.rows.num_rows)
 
@@ -145,9 +145,10 @@ class StateTask(ABC):
         partition, rows = own_partition(batches)
         with self.info.open_stores(partition, *self.store_names) as stores:
             emitted, done = self.run(stores, rows)
-            if self.info.tells:
+            if self.info.wants_told:
                 where = ((name, LOADED_PROVIDERS.where(self.info.store_id(partition, name))) for name in self.store_names)
-                done = replace(done, worker=this_worker(), came={name: known for name, known in where if known is not None})
+                loaded_from = {name: known for name, known in where if known is not None}
+                done = replace(done, worker=this_worker(), loaded_from=loaded_from)
             self.metrics.add([(partition, done)])  # (4)
             for batch in emitted:
                 yield from record_batches(batch, self.output)

@@ -185,9 +185,9 @@ class Deduplicate(StateTask):
         """Process one partition with its open store; returns the rows that pass and what happened."""
         clock = Stopwatch()
         [store] = stores
-        came = concat(batches)
-        late = is_late(came, self.event_time, self.watermarks.late_ms)  # (1)
-        rows = without(came, late)
+        arrived = concat(batches)
+        late = is_late(arrived, self.event_time, self.watermarks.late_ms)  # (1)
+        rows = without(arrived, late)
         is_first = self._put_new(store, rows)  # (2)
         passed = without(rows, ~is_first)
         updates_ms = clock.lap()
@@ -210,7 +210,8 @@ class Deduplicate(StateTask):
                 "numRowsReadDuringEviction": read,
             },
             told=self.tell(lambda: (
-                Told(LATE, came.filter(pa.array(late))), Told(KEPT, passed), Told(DUPLICATE, rows.filter(pa.array(~is_first))),
+                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, passed),
+                Told(DUPLICATE, rows.filter(pa.array(~is_first))),
                 Told(REMOVED, record_batch(UnsafeRowCodec(self.keys).decode(expired), len(expired))),
             )),
         )

@@ -94,7 +94,7 @@ class Build(JoinTask):
     ) -> tuple[tuple[Told, ...] | None, Iterator[pa.RecordBatch]]:
         """What the task decided, if the driver asks for it; and the rows to emit, whose first batches were read for this."""
         first, looked = list[pa.RecordBatch](), 0
-        while self.info.tells and looked < MOST_TOLD and (batch := next(emitted, None)) is not None:
+        while self.info.wants_told and looked < MOST_TOLD and (batch := next(emitted, None)) is not None:
             first.append(batch)
             looked += batch.num_rows
 

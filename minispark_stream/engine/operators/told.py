@@ -2,8 +2,8 @@
 
 Models: nothing of Spark, which does not follow a row.
 
-1. If the driver asks for it (`StatefulOperatorStateInfo.tells`), a task reports for each row or key what it did with it. These
-   are the very rows that it counts, puts, removes and emits. If the driver does not ask, nothing of this is computed.
+1. If the driver asks for it (`StatefulOperatorStateInfo.wants_told`), a task reports for each row or key what it did with it.
+   These are the very rows that it counts, puts, removes and emits. If the driver does not ask, nothing of this is computed.
 2. The form of such a row depends on the operator (`StatefulOperator.parts_of_told`). An aggregation, whose rows Spark has
    already merged by key, reports keys; deduplication and limit report rows; a join reports rows of a side, and pairs; a user's
    function reports the rows that it returned, each with the key that it was called for.

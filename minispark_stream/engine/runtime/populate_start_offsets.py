@@ -37,7 +37,7 @@ from pyspark.errors import SparkRuntimeException, UnsupportedOperationException
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqMetadata
-from minispark_stream.engine.checkpointing.recovery import Found, decide
+from minispark_stream.engine.checkpointing.recovery import LogState, decide
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION
@@ -66,7 +66,7 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
     context = replace(context, metadata=replace(context.metadata, version=_log_version(query, latest and latest[1])))
     committed = query.commit_log.get_latest()
     restart = decide(latest and latest[0], committed and committed[0])
-    if restart.found is Found.NO_OFFSETS and committed is not None:
+    if restart.logs is LogState.NO_OFFSETS and committed is not None:
         raise AssertionError(
             f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. "
             "Restore offsets/ from a copy, or start the query with a new checkpoint location."
@@ -83,14 +83,14 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
     context = _last_batch(query, context, committed and committed[0], *latest)
     if committed is None:
         logger.info("no commit log present")
-    elif restart.found is Found.DONE:  # (c)
+    elif restart.logs is LogState.DONE:  # (c)
         _ask_again(query, context)
         reached = max(context.watermark_tracker.current_watermark, committed[1].next_batch_watermark_ms)
         tracker = context.watermark_tracker.set_watermark(reached)
         return replace(context, watermark_tracker=tracker, new_unique_ids=unique_ids).next()
-    elif restart.found is Found.UNFINISHED:  # (d)
+    elif restart.logs is LogState.UNFINISHED:  # (d)
         _ask_again(query, context, only_unmoved=True)
-    elif restart.found is Found.COMMITS_LOST:
+    elif restart.logs is LogState.COMMITS_LOST:
         logger.warning(
             "Batch completion log latest batch id is %d, which is not trailing batchid %d by one", committed[0], latest[0]
         )

@@ -66,18 +66,18 @@ class QueryPlanner:
         analyzed: the analysed plan of the user's DataFrame.
         state_dir: `state/` in the checkpoint.
         run_id: the id of this run, for the state stores.
-        tells: whether tasks report what they decide, for the trace.
+        wants_told: whether tasks report what they decide, for the trace.
     """
 
     def __init__(
-        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, tells: bool
+        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, wants_told: bool
     ):
         self.session = session
         self.analyzed = analyzed
         self._output_mode = output_mode
         self._state_dir = state_dir
         self._run_id = run_id
-        self._tells = tells
+        self._wants_told = wants_told
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = Sources.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
@@ -175,7 +175,7 @@ class QueryPlanner:
             accumulators=state.accumulators,
             state_variables=state.variables,
             unique_ids=context.unique_ids,
-            tells=self._tells,
+            wants_told=self._wants_told,
         )
         execution = IncrementalExecution(template, batch, new_data)
         if context.is_first_of_run:

@@ -53,9 +53,9 @@ from minispark_stream.engine.state.replay import deltas
 from minispark_stream.engine.state.state_files import Loaded, files_of
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import (
-    Came,
     Found,
     Index,
+    LoadedFrom,
     PrefixesOf,
     StateStoreConf,
     StateStoreId,
@@ -77,7 +77,7 @@ class HDFSBackedStateStoreProvider:
         self.loaded_map_cache_miss_count = 0
         self.snapshot_was_repaired = False
         self.open_store: HDFSBackedStateStore | None = None
-        self.came = Came.NEW  # how the version that was loaded last was obtained
+        self.loaded_from = LoadedFrom.NEW  # how the version that was loaded last was obtained
         self.forget()
 
     def forget(self) -> None:
@@ -115,7 +115,7 @@ class HDFSBackedStateStoreProvider:
             raise state_error("CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION", text, "58030", version=version)
         self.snapshot_was_repaired = False
         if self._is_in_memory(version):
-            self.came = Came.MEMORY if version else Came.NEW
+            self.loaded_from = LoadedFrom.MEMORY if version else LoadedFrom.NEW
             self.loaded_map_cache_hit_count += version > 0
             while self.version > version:
                 self.roll_back(self.undo_records.pop(self.version))
@@ -123,13 +123,13 @@ class HDFSBackedStateStoreProvider:
             return
         self.loaded_map_cache_miss_count += version > 0
         if self._can_catch_up(version):
-            self.came = Came.DELTAS if self.version else Came.FILES
+            self.loaded_from = LoadedFrom.DELTAS if self.version else LoadedFrom.FILES
             try:
                 self._apply_deltas_up_to(version)
                 return
             except SparkRuntimeException as e:  # a delta may have been deleted because a newer snapshot contains it
                 logger.info("Loading %s from its snapshot: %s", self.files, e)
-        self.came = Came.FILES
+        self.loaded_from = LoadedFrom.FILES
         try:
             self._load_base(version)
             self._apply_deltas_up_to(version)

@@ -76,13 +76,13 @@ class LoadedProviders:
             return is_near
 
     def where(self, store_id: StateStoreId) -> tuple[str, bool] | None:
-        """How this process obtained the version of a store that it was last asked for (`Came`), and whether workers share it.
+        """How this process obtained the version of a store that it was last asked for (`LoadedFrom`), and if workers share it.
 
         None if the process has dropped the store since.
         """
         with self._lock:
             provider = self._providers.get(store_id)
-            return None if provider is None else (provider.came, _is_shared(provider))
+            return None if provider is None else (provider.loaded_from, _is_shared(provider))
 
     def _new(self, store_id: StateStoreId, conf: StateStoreConf) -> HDFSBackedStateStoreProvider:  # (4)
         if self._shared is None or conf.max_shared_memory_mb == 0:

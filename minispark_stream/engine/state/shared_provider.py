@@ -26,7 +26,7 @@ from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.fast.row_table import TableInMemory
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStore, HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.shared_tables import SharedStore, Ticket, free
-from minispark_stream.engine.state.state_store import Came, StateStoreConf, StateStoreId
+from minispark_stream.engine.state.state_store import LoadedFrom, StateStoreConf, StateStoreId
 
 
 class SharedProvider(HDFSBackedStateStoreProvider):
@@ -48,8 +48,8 @@ class SharedProvider(HDFSBackedStateStoreProvider):
 
     def load(self, version: int) -> None:
         super().load(version)
-        if self._is_taken_over and self.came == Came.MEMORY:
-            self.came = Came.TAKEN_OVER
+        if self._is_taken_over and self.loaded_from == LoadedFrom.MEMORY:
+            self.loaded_from = LoadedFrom.TAKEN_OVER
 
     def is_near(self, version: int, unique_id: str | None = None) -> bool:
         with self.lock:

@@ -172,7 +172,7 @@ class StateStoreMetrics:
     unique_id: str | None = None
 
 
-class Came:
+class LoadedFrom:
     """How a process obtained a version of a store; a trace shows this."""
 
     NEW = "new"  # the store is still empty

@@ -91,7 +91,7 @@ class TransformWithStateTask(StateTask):
         handle = Handle(keyed, self.time_mode, self.schemas)
         now = () if self.time_mode == NO_TIME else (self.batch_timestamp_ms, self.watermarks.eviction_ms)
         times = TimerValues(*now)
-        came, late, sent, initial = self._read(concat(batches))  # (1)
+        arrived, late, sent, initial = self._read(concat(batches))  # (1)
         reader = RowsOfKeys(self.input, self.initial, self.in_pandas, self.pandas)
         processor.init(handle)  # (2)
         handle.initialize()
@@ -130,7 +130,7 @@ class TransformWithStateTask(StateTask):
             num_rows_total=total,
             custom=dict.fromkeys(COUNTS, 0) | handle.counts,
             told=self.tell(lambda: (
-                Told(LATE, came.filter(pa.array(late))), Told(KEPT, without(came, late)),
+                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, without(arrived, late)),
                 *_told_of(keyed, calls, emitted, [time for _, time in due]),
             )),
         )

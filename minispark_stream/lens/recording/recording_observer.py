@@ -22,7 +22,7 @@ class RecordingObserver(Observer):
 
     def __init__(self, recorder: Recorder):
         self.recorder = recorder
-        self.wants_rows = recorder.level == "rows"
+        self.wants_told = recorder.level == "rows"
 
     @contextmanager
     def step(self, name: str, query: Any, /, **arguments: Any) -> Iterator[Ended]:

@@ -71,10 +71,10 @@ def where(execution: IncrementalExecution, operator: StatefulOperator) -> list[d
     reports = execution.batch.accumulators[operator.operator_id].value
     found = [
         {
-            "partition": partition, "store": name, "worker": done.worker, "came": came, "shared": shared,
+            "partition": partition, "store": name, "worker": done.worker, "came": loaded_from, "shared": shared,
             "version": execution.batch.batch_id + bool(done.stores),
         }
-        for partition, done in reports if done.worker is not None for name, (came, shared) in done.came.items()
+        for partition, done in reports if done.worker is not None for name, (loaded_from, shared) in done.loaded_from.items()
     ]
     return sorted(found, key=lambda one: (one["partition"], one["store"], one["version"]))
 

@@ -26,7 +26,7 @@ from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import table
 from minispark_stream.lens.view.words import plain, plural
 
-# How a worker got the version that it read (`Came` in engine/state/state_store.py).
+# How a worker got the version that it read (`LoadedFrom` in engine/state/state_store.py).
 CAME = {
     "new": "nothing was there", "memory": "had it in memory", "taken over": "found it in common memory",
     "deltas": "had an older one, read the deltas", "files": "read it from the files",

@@ -27,7 +27,7 @@ from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMe
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqLog
-from minispark_stream.engine.checkpointing.recovery import Found, decide
+from minispark_stream.engine.checkpointing.recovery import LogState, decide
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
 from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch
 from minispark_stream.tools.inspection.read_only_files import MAX_ENTRY, ReadOnlyFiles
@@ -135,10 +135,10 @@ def next_batch(logs: Logs) -> NextBatch:
     if fails:
         return NextBatch(None, False, f"no batch: a restart fails, because {fails}")
     restart = decide(max(logs.offsets, default=None), committed := max(logs.commits, default=None))  # (2)
-    if restart.found is Found.NEW:
+    if restart.logs is LogState.NEW:
         return NextBatch(0, False, "batch 0 next: nothing was planned yet")
     last = max(logs.offsets)
-    if restart.found is Found.DONE:
+    if restart.logs is LogState.DONE:
         says = f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. "
         says += f"It begins where offsets/{last} ends"
         if (entry := logs.offsets[last]) is not None and entry.metadata is None:
@@ -149,9 +149,9 @@ def next_batch(logs: Logs) -> NextBatch:
         says += f". It fails at its end, because commits/{last} exists already"
     else:
         says += f", but commits/{last} is missing, so it did not finish"
-    if committed is None and restart.found is Found.COMMITS_LOST:
+    if committed is None and restart.logs is LogState.COMMITS_LOST:
         says += f". commits/ is empty, although batch {last - 1} must have been committed before batch {last} was planned"
-    elif restart.found is not Found.UNFINISHED:
+    elif restart.logs is not LogState.UNFINISHED:
         says += f". The last entry of commits/ is {committed}, although it should be {last - 1} or {last}: the logs disagree"
     return NextBatch(restart.batch_id, restart.again, says)
 

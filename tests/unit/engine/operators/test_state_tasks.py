@@ -101,13 +101,13 @@ def test_a_task_tells_what_it_decided_when_it_is_asked_to(tmp_path: Path) -> Non
     def told(batch_id: int, rows: int, tells: bool) -> Any:
         found: Any = Accumulator()
         task = GlobalLimit(
-            info=replace(info(tmp_path, batch_id), tells=tells), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
+            info=replace(info(tmp_path, batch_id), wants_told=tells), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
             metrics=found, limit=2000,
         )
         assert list(task(in_partition(0, pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64())], names=["n"]))))
         [(_, done)] = pickle.loads(pickle.dumps(found.value))
         came = {"default": ("memory" if batch_id else "new", False)}
-        assert (done.worker, done.came) == ((this_worker(), came) if tells else (None, {}))
+        assert (done.worker, done.loaded_from) == ((this_worker(), came) if tells else (None, {}))
         of_task = done.told
         return of_task and [(one.what, one.rows.num_rows, one.rows.column(0)[0].as_py()) for one in of_task]
 
@@ -144,7 +144,7 @@ ROW = StructType().add("k", LongType()).add("v", StringType())
 
 
 def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None, tells: bool = False) -> Build:
-    return Build(info=replace(info(state, batch_id), tells=tells), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+    return Build(info=replace(info(state, batch_id), wants_told=tells), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
 
 
 def join_batch(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqMetadata
-from minispark_stream.engine.checkpointing.recovery import Found, decide
+from minispark_stream.engine.checkpointing.recovery import LogState, decide
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
 from minispark_stream.engine.sources.file import _log_offset
@@ -23,17 +23,17 @@ from tests.unit.fake_query import Counter, FakeQuery, log, steps
 @pytest.mark.parametrize(
     "last_offsets, last_commit, found, batch_id",
     [
-        (None, None, Found.NEW, 0),
-        (None, 3, Found.NO_OFFSETS, 0),
-        (2, 2, Found.DONE, 3),
-        (2, 1, Found.UNFINISHED, 2),
-        (0, None, Found.UNFINISHED, 0),
-        (5, 2, Found.COMMITS_LOST, 5),
-        (5, None, Found.COMMITS_LOST, 5),
-        (1, 2, Found.OFFSETS_LOST, 1),
+        (None, None, LogState.NEW, 0),
+        (None, 3, LogState.NO_OFFSETS, 0),
+        (2, 2, LogState.DONE, 3),
+        (2, 1, LogState.UNFINISHED, 2),
+        (0, None, LogState.UNFINISHED, 0),
+        (5, 2, LogState.COMMITS_LOST, 5),
+        (5, None, LogState.COMMITS_LOST, 5),
+        (1, 2, LogState.OFFSETS_LOST, 1),
     ],
 )
-def test_what_the_logs_decide(last_offsets: int | None, last_commit: int | None, found: Found, batch_id: int) -> None:
+def test_what_the_logs_decide(last_offsets: int | None, last_commit: int | None, found: LogState, batch_id: int) -> None:
     assert decide(last_offsets, last_commit) == (found, batch_id)
 
 
