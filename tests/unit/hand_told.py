@@ -99,8 +99,7 @@ class Tasks:
         for one in met:
             one["matched"] = True
             told["emitted"].append(self._pair(side, at, one["at"]))
-        is_not_stored = side == 1 and not self._is_outer(decides, side) and bound and at["time"] <= bound
-        if is_not_stored:
+        if side == 1 and not self._is_outer(decides, side) and bound and at["time"] <= bound:
             told["passed"].append({**self._item(decides, at), "why": "old"})
             return
         told["kept"].append(self._item(decides, at))

@@ -39,7 +39,7 @@ class LogState(Enum):
 
 
 class Restart(NamedTuple):
-    """What was found, and the batch that runs first: a new one, or, if `again`, one that is in the offset log."""
+    """The state of the logs, and the batch that runs first: a new one, or, if `again`, one that is in the offset log."""
 
     logs: LogState
     batch_id: int

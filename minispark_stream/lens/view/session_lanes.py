@@ -2,7 +2,8 @@
 
 1. A line of a lane is a batch in which something happens to the key: it has a bar for each session of the key as it is after
    the batch, and a dot for each row of the batch.
-2. The words at the end of the line say what happens. A session is evicted in the batch whose watermark has reached its end.
+2. The words at the end of the line say what happens. A session is evicted in the batch whose watermark has reached its end,
+   but never in complete mode.
 3. Of many keys, the first are shown; of many lines, those of the newest batches.
 
     a   batch 0   [12:01 ---- 12:06)                        opens
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.engine.times import is_window
+from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.lens.trace.fates import LATE, Fate, Fates, Holding
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, VIOLET, WRONG, Sheet, Shown, round_times
@@ -42,14 +44,14 @@ class Bar:
 class Line:
     """A key in a batch: its sessions, the event times of its new rows and of its late rows, and what happened.
 
-    `evicted_ms` is the watermark if it evicts sessions, which it does not in complete mode.
+    `evicts_ms` is the watermark if it evicts sessions, which it does not in complete mode.
     """
 
     batch_id: int
     bars: tuple[Bar, ...]
     rows_ms: tuple[float, ...]
     late_ms: tuple[float, ...]
-    evicted_ms: int | None
+    evicts_ms: int | None
     says: str
 
 
@@ -69,11 +71,15 @@ def lanes(found: Fates) -> tuple[Lane, ...]:
         if fate.operator is not None and fate.operator.keeps == "sessions":
             of_key = rows.setdefault(_key(as_map(fate.at.get("key"))), {})
             of_key.setdefault(fate.batch.number, []).append(fate)
-    operators = {number for batch in found.batches for number, one in batch.operators.items() if one.keeps == "sessions"}
+    operators = {one.operator_id for batch in found.batches for one in _of_sessions(batch)}
     for holding in found.holdings:
         if holding.operator_id in operators:
             held.setdefault(_key(holding.key), []).append(holding)
     return tuple(Lane(key, tuple(_lines(found, held.get(key, []), of_key))) for key, of_key in rows.items())
+
+
+def _of_sessions(batch: BatchFacts) -> list[OperatorFacts]:
+    return [one for one in batch.operators.values() if one.keeps == "sessions"]
 
 
 def _key(key: Mapping[str, Any]) -> str:
@@ -95,7 +101,7 @@ def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fa
                 says += [words] if words else []
         if says or new:
             words = ", ".join(dict.fromkeys(says))
-            leaves = (one.leaves(0) for one in batch.operators.values() if one.keeps == "sessions")
+            leaves = (one.leaves(0) for one in _of_sessions(batch))
             yield Line(batch.batch_id, tuple(bars), tuple(taken), tuple(late), next(leaves, None) or None, words)
 
 
@@ -147,7 +153,7 @@ def svg(found: Sequence[Lane]) -> str | None:
         (NEW, "a session that opens or grows", bool(kinds & {OPENS, GROWS})), (VIOLET, "two that become one", MERGES in kinds),
         (HELD, "waits", WAITS in kinds), (OUT, "leaves: emitted and evicted", LEAVES in kinds),
         (WRONG, "a late row, dropped", any(line.late_ms for line in lines)),
-        (WATERMARK, "watermark of the batch", any(line.evicted_ms for line in lines)),
+        (WATERMARK, "watermark of the batch", any(line.evicts_ms for line in lines)),
     ]
     width = 2 * MARGIN + KEY + BATCH + PLOT + SAYS
     sheet = Sheet("sessions", width, "Sessions of each key", CAPTION, legend)
@@ -201,6 +207,6 @@ class _Drawing:
             sheet.mark(self.x(ms), y, "o", "#245482", size=22, tip=clock_words(ms))
         for ms in line.late_ms:
             sheet.mark(self.x(ms), y, "X", WRONG.edge, size=40, tip=f"{clock_words(ms)}: late")
-        if line.evicted_ms is not None and self.low <= line.evicted_ms <= self.high:
-            sheet.line([self.x(line.evicted_ms)] * 2, [y - 9, y + 9], WATERMARK, 2.2, layer=6)
+        if line.evicts_ms is not None and self.low <= line.evicts_ms <= self.high:
+            sheet.line([self.x(line.evicts_ms)] * 2, [y - 9, y + 9], WATERMARK, 2.2, layer=6)
         sheet.words(self.left + PLOT + 12, y, line.says, size=9, ink=INK)

@@ -98,22 +98,22 @@ def test_batch_n_reads_version_n_and_writes_the_next_one(tmp_path: Path) -> None
 
 def test_a_task_tells_what_it_decided_when_it_is_asked_to(tmp_path: Path) -> None:
     """Otherwise it computes nothing of it. The kinds and words are those that a trace looks up."""
-    def told(batch_id: int, rows: int, tells: bool) -> Any:
+    def told(batch_id: int, rows: int, wants_told: bool) -> Any:
         found: Any = Accumulator()
         task = GlobalLimit(
-            info=replace(info(tmp_path, batch_id), wants_told=tells), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
+            info=replace(info(tmp_path, batch_id), wants_told=wants_told), watermarks=NO_WATERMARK, output=pa.schema([("n", pa.int64())]),
             metrics=found, limit=2000,
         )
         assert list(task(in_partition(0, pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64())], names=["n"]))))
         [(_, done)] = pickle.loads(pickle.dumps(found.value))
-        came = {"default": ("memory" if batch_id else "new", False)}
-        assert (done.worker, done.loaded_from) == ((this_worker(), came) if tells else (None, {}))
+        loaded_from = {"default": ("memory" if batch_id else "new", False)}
+        assert (done.worker, done.loaded_from) == ((this_worker(), loaded_from) if wants_told else (None, {}))
         of_task = done.told
         return of_task and [(one.what, one.rows.num_rows, one.rows.column(0)[0].as_py()) for one in of_task]
 
-    assert told(0, 3, tells=False) is None
-    assert told(0, 3, tells=True) == [("passed", 3, 0)]
-    assert told(1, 2500, tells=True) == [("passed", MOST_TOLD, 0), ("beyond the limit", 503, 1997)]
+    assert told(0, 3, wants_told=False) is None
+    assert told(0, 3, wants_told=True) == [("passed", 3, 0)]
+    assert told(1, 2500, wants_told=True) == [("passed", MOST_TOLD, 0), ("beyond the limit", 503, 1997)]
     words = ("LATE", "KEPT", "DUPLICATE", "BEYOND", "PASSED", "REMOVED", "EMITTED", "FIRED", "MOST_TOLD")
     assert [getattr(told_of_tasks, word) for word in words] == [getattr(facts, word) for word in words]
 
@@ -143,14 +143,14 @@ def test_the_task_of_a_join_tells_what_became_of_each_row_and_whom_it_met(tmp_pa
 ROW = StructType().add("k", LongType()).add("v", StringType())
 
 
-def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None, tells: bool = False) -> Build:
-    return Build(info=replace(info(state, batch_id), wants_told=tells), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None, wants_told: bool = False) -> Build:
+    return Build(info=replace(info(state, batch_id), wants_told=wants_told), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
 
 
 def join_batch(
     state: Path, batch_id: int, how: str, rows: list[tuple[int, int, str]], told: list[Any] | None = None
 ) -> list[tuple[Any, ...]]:
-    """Both tasks of a batch; `rows` are side, key, value. No condition beside the key. `told` is given what the second one tells."""
+    """Both tasks of a batch; `rows` are side, key, value. No condition beside the key. `told` is given what the second one wants_told."""
     join = Join(how, StructType().add("field0", LongType()), None, (JoinSide(ROW, None, None, None),) * 2)
     n = len(rows)
     k, v = pa.array([k for _, k, _ in rows]), pa.array([v for _, _, v in rows])
@@ -161,7 +161,7 @@ def join_batch(
     schema = pa.schema([pa.field(f"_{i}", column.type) for i, column in enumerate(table)])
     probe = Probe(info=info(state, batch_id), watermarks=NO_WATERMARK, output=schema, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
     out = pa.schema(list(schema)[5:7] if how == "LeftSemi" else list(schema)[5:])
-    build = build_task(state, batch_id, join, out, tells=told is not None)
+    build = build_task(state, batch_id, join, out, wants_told=told is not None)
     new = pa.RecordBatch.from_arrays(table, schema=schema)
     pairs = list(probe(in_partition(0, new)))
     with build.info.open_stores(0, *build.store_names) as stores:

@@ -21,7 +21,7 @@ from tests.unit.fake_query import Counter, FakeQuery, log, steps
 
 
 @pytest.mark.parametrize(
-    "last_offsets, last_commit, found, batch_id",
+    "last_offsets, last_commit, logs, batch_id",
     [
         (None, None, LogState.NEW, 0),
         (None, 3, LogState.NO_OFFSETS, 0),
@@ -33,8 +33,8 @@ from tests.unit.fake_query import Counter, FakeQuery, log, steps
         (1, 2, LogState.OFFSETS_LOST, 1),
     ],
 )
-def test_what_the_logs_decide(last_offsets: int | None, last_commit: int | None, found: LogState, batch_id: int) -> None:
-    assert decide(last_offsets, last_commit) == (found, batch_id)
+def test_what_the_logs_decide(last_offsets: int | None, last_commit: int | None, logs: LogState, batch_id: int) -> None:
+    assert decide(last_offsets, last_commit) == (logs, batch_id)
 
 
 def test_lost_commits_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -141,12 +141,12 @@ def test_sessions_open_become_one_and_leave() -> None:
     assert [(bar.start_ms, bar.end_ms, bar.rows) for bar in one.lines[0].bars] == [(at(1), at(6), 1), (at(9), at(14), 1)]
     assert [(bar.start_ms, bar.end_ms, bar.rows) for bar in one.lines[1].bars] == [(at(1), at(14), 3)]
     assert [line.says for line in two.lines] == ["opens", "1 row too late, emitted and evicted"]
-    assert (two.lines[1].late_ms, two.lines[1].evicted_ms) == ((at(0),), at(15))
+    assert (two.lines[1].late_ms, two.lines[1].evicts_ms) == ((at(0),), at(15))
 
 
 def test_in_complete_mode_no_mark_says_that_a_session_is_evicted() -> None:
     [lane] = lanes(fates(trace("sessionWindowStateStoreSaveExec", ([in_session(1, "a")], 0, 0), ([in_session(9, "a")], 0, 8), mode="complete")))
-    assert [(line.says, line.evicted_ms) for line in lane.lines] == [("opens", None), ("emitted, opens", None)]
+    assert [(line.says, line.evicts_ms) for line in lane.lines] == [("opens", None), ("emitted, opens", None)]
 
 
 # -- state files -------------------------------------------------------------------------------------------
