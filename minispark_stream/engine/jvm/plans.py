@@ -103,8 +103,17 @@ def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObj
 
 
 def count_rows(df: DataFrame) -> int:
-    """Compute every row and column of a DataFrame, and only count the rows (`df.count()` would compute fewer columns)."""
-    return int(df._jdf.queryExecution().executedPlan().execute().count())
+    """Compute every row and column of a DataFrame, and only count the rows (`df.count()` would compute fewer columns).
+
+    Before a job starts, Spark reads the class in which its closure was written, to find out what the closure needs. That of
+    `RDD.count` is RDD itself, and to read it takes 6 ms; that of `countAsync` is a small one.
+    """
+    session = df.sparkSession
+    rows = df._jdf.queryExecution().executedPlan().execute()
+    actions = scala.java_class(session, "org.apache.spark.rdd.RDD").rddToAsyncRDDActions(rows, internal_rows(session))
+    forever = scala.companion(session, "scala.concurrent.duration.Duration").Inf()
+    counted = scala.java_class(session, "org.apache.spark.util.ThreadUtils").awaitReady(actions.countAsync(), forever)
+    return int(counted.value().get().get())  # the job's own error, which `counted.get()` would wrap
 
 
 def collect_rows(df: DataFrame) -> JavaObject:

@@ -69,8 +69,9 @@ class BatchContext:
     """All that the plan of a batch depends on besides its data.
 
     `allow_multiple` is the conf `spark.sql.streaming.statefulOperator.allowMultiple`: whether each operator has watermarks of
-    its own. `executed` collects the physical plans of the batch, from the bottom up, whose metrics together are those of the
-    batch; `began` collects how many seconds Spark took to begin each of them. `state_variables` has what the processors of
+    its own. `executed` collects the physical plans of the batch, from the bottom up, and `of_inputs` those of them that contain
+    rows of a source, or of a table: what a batch has read and observed is in the metrics of these. `began` collects how many
+    seconds Spark took to begin each plan. `state_variables` has what the processors of
     transformWithState have declared, by operator id; all batches of a run share this dictionary. `unique_ids` are the ids of
     the files that the batch begins with, by operator, in checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo.
     """
@@ -86,6 +87,7 @@ class BatchContext:
     allow_multiple: bool
     accumulators: Mapping[int, Accumulator[list[Report]]]
     executed: list[JavaObject] = field(default_factory=list)
+    of_inputs: list[JavaObject] = field(default_factory=list)
     began: list[float] = field(default_factory=list)
     state_variables: dict[int, StateVariables] = field(default_factory=dict)
     unique_ids: Mapping[str, Any] | None = None
@@ -101,20 +103,22 @@ class BatchContext:
         If the rows are `gathered`, the task only begins when the task below has ended, and if possible in the same worker
         (engine/jvm/state_rdd.py).
         """
-        return tasks.over(self._rdd(rows), task, gathered)
+        return tasks.over(self._rdd(rows, of_inputs=not gathered), task, gathered)
 
-    def leaf(self, rows: JavaObject, in_one_partition: bool = False) -> JavaObject:
-        """The rows of a physical plan as a leaf of the batch's plan."""
-        return plans.leaf_over(self.session, self._rdd(rows), rows.output(), False, in_one_partition)
+    def leaf(self, rows: JavaObject, in_one_partition: bool = False, of_inputs: bool = False) -> JavaObject:
+        """The rows of a physical plan as a leaf of the batch's plan; mostly a task has emitted them (else: `of_inputs`)."""
+        return plans.leaf_over(self.session, self._rdd(rows, of_inputs), rows.output(), False, in_one_partition)
 
     def answer(self, plan: JavaObject) -> JavaObject:
         """The rows of the whole batch as an RDD. `plan` is the part of its plan above the operators, which are leaves in it."""
-        return self._rdd(query_execution.planned_as_answer(self.session, plan))
+        return self._rdd(query_execution.planned_as_answer(self.session, plan), of_inputs=True)
 
-    def _rdd(self, rows: JavaObject) -> JavaObject:
+    def _rdd(self, rows: JavaObject, of_inputs: bool) -> JavaObject:
         """The rows of a physical plan. Spark compiles code and broadcasts tables here, which does not count as planning."""
         executable = query_execution.prepared(self.session, rows)
         self.executed.append(executable)
+        if of_inputs:
+            self.of_inputs.append(executable)
         began = time.monotonic()
         rdd = executable.execute()
         self.began.append(time.monotonic() - began)

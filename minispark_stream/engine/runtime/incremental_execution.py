@@ -104,17 +104,14 @@ class IncrementalExecution:
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators are between them."""
-        return "\n-- state --\n".join(plan.toString() for plan in self._physical_plans())
-
-    def _physical_plans(self) -> list[JavaObject]:
-        return self.batch.executed[::-1]
+        return "\n-- state --\n".join(plan.toString() for plan in self.batch.executed[::-1])
 
     @cached_property
     def observed_metrics(self) -> dict[str, JavaObject]:
         """All observed metrics of the batch (`DataFrame.observe`), as Java rows by name; complete when the batch has run."""
         collect = scala.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
         found: dict[str, JavaObject] = {}
-        for plan in self._physical_plans():
+        for plan in self.batch.of_inputs[::-1]:
             rows = collect(plan)
             if rows.nonEmpty():
                 found |= {name: rows.apply(name) for name in scala.items(rows.keys().toSeq())}
@@ -141,7 +138,7 @@ class IncrementalExecution:
             for leaf in scala.items(plan.collectLeaves()):
                 owner.update(dict.fromkeys(self._marks(leaf), ordinal))
         rows = dict.fromkeys(self.new_data, 0)
-        for plan in self._physical_plans():
+        for plan in self.batch.of_inputs[::-1]:
             for leaf in scala.items(plan.collectLeaves()):
                 ordinal_of_leaf = next((owner[mark] for mark in self._marks(leaf) if mark in owner), None)
                 if ordinal_of_leaf is not None and (metric := leaf.metrics().get("numOutputRows")).isDefined():

@@ -199,7 +199,7 @@ class TransformWithState(StatefulOperator):
     @staticmethod
     def _side(context: BatchContext, plan: JavaObject, attributes: Sequence[JavaObject], source: Input, name: str) -> DataFrame:
         session = context.session
-        rows = _rows(session, context.leaf(context.rows(plan)), attributes)
+        rows = _rows(session, context.leaf(context.rows(plan), of_inputs=True), attributes)
         keys = [rows[f"_{i}"].alias(f"k{n}") for n, i in enumerate(source.grouping)]
         return rows.select(*keys, F.struct(*rows.columns).alias(name))
 
