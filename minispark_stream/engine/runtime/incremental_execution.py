@@ -138,7 +138,7 @@ class IncrementalExecution:
             for leaf in scala.items(plan.collectLeaves()):
                 owner.update(dict.fromkeys(self._marks(leaf), ordinal))
         rows = dict.fromkeys(self.new_data, 0)
-        for plan in self.batch.of_inputs[::-1]:
+        for plan in self.batch.of_inputs:
             for leaf in scala.items(plan.collectLeaves()):
                 ordinal_of_leaf = next((owner[mark] for mark in self._marks(leaf) if mark in owner), None)
                 if ordinal_of_leaf is not None and (metric := leaf.metrics().get("numOutputRows")).isDefined():
