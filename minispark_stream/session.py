@@ -27,7 +27,7 @@ from minispark_stream.engine.sources.table import with_tables_of_files
 from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.streaming_query_manager import StreamingQueryManager
-from minispark_stream.workers import let_workers_run_this_python, send_this_package
+from minispark_stream.workers import let_workers_run_this_python, send_this_package, start_workers_ahead
 
 
 class MiniSparkSession(SparkSession):
@@ -70,6 +70,7 @@ class MiniSparkSession(SparkSession):
             let_data_frames_choose_their_engine()
             let_workers_run_this_python(spark.sparkContext)
             send_this_package(spark.sparkContext)
+            start_workers_ahead(spark.sparkContext)
 
     class Builder(SparkSession.Builder):
         """`MiniSparkSession.builder`: Spark's builder, with a model session around the session that it returns."""

@@ -8,8 +8,11 @@ Models: SparkContext (`pythonExec`, `addPyFile`). Spark's own operators are on e
 
        spark://host:7077   ->   /.../spark-files/minispark_stream.zip, which each worker imports from
 
+3. On this machine, the first workers are started when the session is made, while the user still writes the query, and by a
+   parent process that starts them faster (local_worker_daemon.py).
+
 Differs from Spark: the Python workers of a local Spark run the driver's own Python unless the user asks for another one,
-because the driver's Python has the packages that the tasks need.
+because the driver's Python has the packages that the tasks need; and a small job starts two of them ahead.
 Shown by tests/unit/test_workers.py::test_on_this_machine_the_workers_run_the_drivers_python.
 """
 
@@ -21,9 +24,13 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
+
+from minispark_stream.engine.jvm import python_workers
 
 PACKAGE = Path(__file__).parent
 
@@ -44,7 +51,7 @@ def let_workers_run_this_python(context: SparkContext) -> None:
         return
     if str(context.master).startswith("local"):
         context.pythonExec = sys.executable
-    elif os.path.dirname(shutil.which(context.pythonExec) or "") != os.path.dirname(sys.executable):
+    elif not _workers_run_this_python(context):
         logger.warning(
             "The driver runs %s, the workers will run the %s of their PATH: set PYSPARK_PYTHON (or spark.pyspark.python) to a "
             "Python that has numpy, pandas, pyarrow and xxhash on every node.", sys.executable, context.pythonExec,
@@ -53,8 +60,7 @@ def let_workers_run_this_python(context: SparkContext) -> None:
 
 def send_this_package(context: SparkContext) -> None:
     """Let the executors of a cluster import the package that the driver has. (2)"""
-    master = str(context.master)
-    if master == "local" or master.startswith("local["):  # the workers have the driver's path
+    if _is_in_this_process(context):  # the workers have the driver's path
         return
     name = PACKAGE.name
     if any(path.endswith(f"/{name}.zip") for path in context.listFiles):
@@ -62,3 +68,30 @@ def send_this_package(context: SparkContext) -> None:
     folder = tempfile.mkdtemp(prefix=f"{name}-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors that come later are sent the same file
     context.addPyFile(shutil.make_archive(f"{folder}/{name}", "zip", PACKAGE.parent, name))
+
+
+def start_workers_ahead(context: SparkContext) -> None:
+    """Let a local Spark start its Python workers quickly, and two of them at once. Nobody waits for the job that does it. (3)
+
+    If the workers run another Python than the driver, Spark starts them as ever: that Python may not have this package.
+    """
+
+    def import_packages(partition: int, rows: Iterator[Any]) -> Iterator[Any]:  # those that take longest
+        import numpy  # noqa: F401, ICN001
+        import pyarrow  # noqa: F401, ICN001
+
+        return rows
+
+    if _is_in_this_process(context) and _workers_run_this_python(context):
+        python_workers.use_daemon(context, f"{PACKAGE.name}.local_worker_daemon")
+        python_workers.start_job(context, "start Python workers", import_packages, tasks=2)
+
+
+def _workers_run_this_python(context: SparkContext) -> bool:
+    """Whether the workers run a Python of the same environment as the driver, if they are on a machine like this one."""
+    return os.path.dirname(shutil.which(context.pythonExec) or "") == os.path.dirname(sys.executable)
+
+
+def _is_in_this_process(context: SparkContext) -> bool:
+    """Whether the executor is the driver itself."""
+    return str(context.master) == "local" or str(context.master).startswith("local[")

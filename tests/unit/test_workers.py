@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from minispark_stream.engine.operators.worker_tuning import acknowledge_at_once, freeze_imports
-from minispark_stream.workers import let_workers_run_this_python, send_this_package
+from minispark_stream.workers import let_workers_run_this_python, send_this_package, start_workers_ahead
 
 
 def context(master: str, **confs: str) -> Any:
@@ -68,6 +68,15 @@ def test_on_this_machine_nothing_is_sent():
     spark = context("local[2]")
     send_this_package(spark)
     assert spark.listFiles == []
+
+
+def test_workers_on_other_machines_or_with_another_python_start_as_spark_starts_them(tmp_path):
+    other = tmp_path / "python3"
+    other.touch(mode=0o755)
+    another_python = context("local[2]")
+    another_python.pythonExec = str(other)
+    for spark in (another_python, context("spark://host:7077"), context("local-cluster[1,1,1024]")):
+        start_workers_ahead(spark)  # a context like this one, which has no JVM, could start nothing
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux alone has it")

@@ -83,7 +83,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.plan", "engine.jvm", "engine.clock",
     ),
     "dataframe": ("readwriter", "engine.plan"),
-    "workers": (),  # what the executors are given
+    "workers": ("engine.jvm",),  # what the executors are given
     "session": (
         "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "engine.sources", "engine.jvm", "engine.clock",
     ),
@@ -109,6 +109,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "__main__": ("tools.cli",),
     "__init__": ("session", "registry", "tools.compare", "tools.inspection", "tools.explanation"),
     "worker_daemon": ("session",),
+    "local_worker_daemon": (),
 }
 ENGINE = tuple(name for name in MAY_IMPORT if name.startswith("engine"))
 WITHOUT_A_JVM = (
