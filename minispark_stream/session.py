@@ -70,7 +70,7 @@ class MiniSparkSession(SparkSession):
             let_data_frames_choose_their_engine()
             let_workers_run_this_python(spark.sparkContext)
             send_this_package(spark.sparkContext)
-            start_workers_ahead(spark.sparkContext)
+            start_workers_ahead(spark)
 
     class Builder(SparkSession.Builder):
         """`MiniSparkSession.builder`: Spark's builder, with a model session around the session that it returns."""

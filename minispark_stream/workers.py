@@ -25,12 +25,15 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import python_workers
+from minispark_stream.engine.jvm import sessions
 
 PACKAGE = Path(__file__).parent
 
@@ -70,21 +73,25 @@ def send_this_package(context: SparkContext) -> None:
     context.addPyFile(shutil.make_archive(f"{folder}/{name}", "zip", PACKAGE.parent, name))
 
 
-def start_workers_ahead(context: SparkContext) -> None:
-    """Let a local Spark start its Python workers quickly, and two of them at once. Nobody waits for the job that does it. (3)
+def start_workers_ahead(spark: SparkSession) -> None:
+    """Let a local Spark start its Python workers quickly, and two of them at once, by a small job that nobody waits for. (3)
 
     If the workers run another Python than the driver, Spark starts them as ever: that Python may not have this package.
     """
 
-    def import_packages(partition: int, rows: Iterator[Any]) -> Iterator[Any]:  # those that take longest
-        import numpy  # noqa: F401, ICN001
-        import pyarrow  # noqa: F401, ICN001
+    def import_packages(batches: Iterator[Any]) -> Iterator[Any]:
+        import numpy  # noqa: F401, ICN001  which takes longest, beside pyarrow, which PySpark imports here
 
-        return rows
+        return batches
 
-    if _is_in_this_process(context) and _workers_run_this_python(context):
-        python_workers.use_daemon(context, f"{PACKAGE.name}.local_worker_daemon")
-        python_workers.start_job(context, "start Python workers", import_packages, tasks=2)
+    def run_job() -> None:
+        with suppress(Exception):  # Spark has been stopped, or its workers do not start, which the first query will say
+            spark.sparkContext.setJobDescription("start Python workers")
+            spark.range(0, 2, numPartitions=2).mapInArrow(import_packages, "id long").collect()
+
+    if _is_in_this_process(spark.sparkContext) and _workers_run_this_python(spark.sparkContext):
+        sessions.use_worker_daemon(spark, f"{PACKAGE.name}.local_worker_daemon")
+        Thread(target=run_job, name="start Python workers", daemon=True).start()
 
 
 def _workers_run_this_python(context: SparkContext) -> bool:

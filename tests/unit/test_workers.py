@@ -76,7 +76,8 @@ def test_workers_on_other_machines_or_with_another_python_start_as_spark_starts_
     another_python = context("local[2]")
     another_python.pythonExec = str(other)
     for spark in (another_python, context("spark://host:7077"), context("local-cluster[1,1,1024]")):
-        start_workers_ahead(spark)  # a context like this one, which has no JVM, could start nothing
+        session: Any = SimpleNamespace(sparkContext=spark)  # without a JVM, it could start nothing
+        start_workers_ahead(session)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux alone has it")

@@ -118,6 +118,16 @@ def use_partition_evaluators(session: SparkSession) -> None:
     session.conf.set("spark.sql.execution.usePartitionEvaluator", "true")
 
 
+def use_worker_daemon(session: SparkSession, module: str) -> None:
+    """Let `module` be the parent of the Python workers that start from now on, unless the user has chosen a parent.
+
+    It is a setting of the whole Spark, for all Python functions, which a local Spark reads each time that it needs a worker.
+    """
+    confs = session.sparkContext._jsc.sc().conf()
+    if not confs.contains("spark.python.daemon.module"):
+        confs.set("spark.python.daemon.module", module)
+
+
 def cancel_jobs(session: SparkSession, group: str) -> None:
     """Cancel the jobs of a job group, and every job that is started in it from now on."""
     session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
