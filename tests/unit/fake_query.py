@@ -11,7 +11,7 @@ from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMe
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeq, OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.engine.clock import Clock, ManualClock
 from minispark_stream.engine.observer import Observer
-from minispark_stream.engine.operators.base import BatchContext
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.running_query import ProgressLock, QuerySources
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
@@ -76,7 +76,7 @@ class FakeQuery:
     def update_status(self, *, message: str) -> None:
         pass
 
-    def start_maintenance(self, batch: BatchContext) -> None:
+    def start_maintenance(self, execution: IncrementalExecution) -> None:
         pass
 
     def check_not_stopped(self) -> None:

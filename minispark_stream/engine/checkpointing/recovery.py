@@ -14,8 +14,8 @@ O is the last batch of the offset log and C the last batch of the commit log (-1
     offsets/ 0 1 2   commits/ 0 1     -> UNFINISHED, batch 2
     offsets/ 0 1 2   commits/ 0 1 2   -> DONE, batch 3
 
-Two callers need this decision: the run of a query (engine/runtime/populate_start_offsets.py), and the inspection of a
-checkpoint (tools/inspection/logs.py).
+Three callers need this decision: the run of a query (engine/runtime/populate_start_offsets.py), the inspection of a checkpoint
+(tools/inspection/logs.py), and the pictures of a trace (lens/view/logs_tapes.py, lens/view/world_changes.py).
 
 Differs from Spark: nothing.
 Shown by tests/unit/engine/runtime/test_populate_start_offsets.py::test_what_the_logs_decide.

@@ -44,7 +44,7 @@ from minispark_stream.engine.operators.metrics import Report
 from minispark_stream.engine.operators.state_task import OfTask, OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.operators.told import EMITTED, FIRED
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
-from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreMetrics
 
 ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
 ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled"
@@ -126,11 +126,10 @@ class BatchContext:
 
     def of_task(self, operator: StatefulOperator, tasks: MapPartitions) -> OfTask:
         """The arguments that every task of an operator takes in this batch; its rows leave with the types of `tasks`."""
+        number = operator.operator_id
         return {
-            "info": self.state_info(operator),
-            "watermarks": self.watermarks[operator.operator_id],
-            "output": tasks.arrow_schema,
-            "metrics": self.accumulators[operator.operator_id],
+            "info": self.state_info(operator), "watermarks": self.watermarks[number], "output": tasks.arrow_schema,
+            "metrics": self.accumulators[number],
         }
 
     def state_info(self, operator: StatefulOperator) -> StatefulOperatorStateInfo:
@@ -145,13 +144,17 @@ class BatchContext:
             wants_told=self.wants_told,
         )
 
+    def written(self, operator: StatefulOperator) -> dict[int, Mapping[str, StateStoreMetrics]]:
+        """The partitions whose next version the tasks have written, and what they said of its stores."""
+        return {p: what.stores for p, what in self.accumulators[operator.operator_id].value if what.stores}
+
     def new_unique_ids(self, operator: StatefulOperator) -> list[list[str]]:
         """For each partition, the ids of the files that contain the next version; if a task ran twice, those of the last run.
 
         Raises:
             RuntimeError: a partition has not been written, because a foreachBatch function has read only a part of the batch.
         """
-        written = {p: what.stores for p, what in self.accumulators[operator.operator_id].value if what.stores}
+        written = self.written(operator)
         if len(written) != (partitions := operator.partitions(self.num_partitions)):
             raise RuntimeError(f"assertion failed: CheckpointInfo length: {len(written)}, numPartitions: {partitions}")
         return [[str(store.unique_id) for _, store in sorted(stores.items())] for _, stores in sorted(written.items())]

@@ -102,7 +102,8 @@ class StreamingAggregation(StatefulOperator):
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         if output_mode == "complete":
             return Decision(GROUPS, emits=EMITS[output_mode])
-        return Decision(GROUPS, self.late_ms(watermarks), (watermarks.eviction_ms,), emits=EMITS[output_mode])
+        leaves_ms = None if self.event_time is None else watermarks.eviction_ms
+        return Decision(GROUPS, self.late_ms(watermarks), (leaves_ms,), emits=EMITS[output_mode])
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms

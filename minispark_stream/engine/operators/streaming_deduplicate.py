@@ -191,9 +191,8 @@ class Deduplicate(StateTask):
         is_first = self._put_new(store, rows)  # (2)
         passed = without(rows, ~is_first)
         updates_ms = clock.lap()
-        forgets = self.delay_ms is not None or self.key_event_time is not None
-        read = store.num_keys if forgets else 0
-        expired = self._expired(store) if forgets else []  # (3)
+        read = 0 if self.delay_ms is None and self.key_event_time is None else store.num_keys
+        expired = self._expired(store)  # (3)
         removed = store.remove(expired)
         removals_ms = clock.lap()
         store.commit()  # (4)
@@ -233,15 +232,14 @@ class Deduplicate(StateTask):
         return UnsafeRowCodec(EXPIRES).encode_rows([pc.add(micros, self.delay_ms * 1000)])
 
     def _expired(self, store: StateStore) -> Sequence[bytes]:
+        if not store.num_keys:
+            return []
         eviction_ms = self.watermarks.eviction_ms
-        if not store.num_keys or not self.watermarks.moved and self.delay_ms is None:
-            return []
-        seen, values = store.rows()
         if self.delay_ms is not None:  # even if the watermark has not moved: a key with a null event time expires at once
+            seen, values = store.rows()
             [expires] = UnsafeRowCodec(EXPIRES).decode(values)
-            gone = np.asarray(expires) <= eviction_ms * 1000
-        elif self.key_event_time is not None:
-            gone = state_not_after(self.keys, seen, self.key_event_time, eviction_ms)
-        else:
-            return []
-        return chosen(seen, gone)
+            return chosen(seen, np.asarray(expires) <= eviction_ms * 1000)
+        if self.key_event_time is not None and self.watermarks.moved:
+            seen, _ = store.rows()
+            return chosen(seen, state_not_after(self.keys, seen, self.key_event_time, eviction_ms))
+        return []

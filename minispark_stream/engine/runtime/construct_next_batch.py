@@ -39,8 +39,8 @@ def construct_next_batch(query: RunningQuery, context: MicroBatchExecutionContex
             batch_timestamp_ms=query.clock.get_time_millis(),
         )
         context = replace(context, metadata=metadata)
-        another_batch = query.no_data_batches_enabled and context.should_run_another_batch()
-        if not context.is_new_data_available() and not another_batch:
+        context = replace(context, another_batch=query.no_data_batches_enabled and context.should_run_another_batch())
+        if not context.is_new_data_available() and not context.another_batch:
             query.progress_lock.no_new_data = True
             query.progress_lock.notify_all()
             return context

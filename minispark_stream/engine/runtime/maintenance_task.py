@@ -75,10 +75,14 @@ class Jobs(Protocol):
 
 
 class MaintenanceTask:
-    """(1) Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped."""
+    """(1) Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped.
 
-    def __init__(self, partitions: Iterable[Partition], jobs: Jobs, interval_ms: int, step: Step):
-        self._partitions, self._jobs, self._interval_s, self._step = tuple(partitions), jobs, interval_ms / 1000, step
+    Args:
+        partitions: of the state. They are assigned anew when the query has another operator, as it may in a later batch.
+    """
+
+    def __init__(self, partitions: tuple[Partition, ...], jobs: Jobs, interval_ms: int, step: Step):
+        self.partitions, self._jobs, self._interval_s, self._step = partitions, jobs, interval_ms / 1000, step
         self._stopped = threading.Event()
         self._thread = InheritableThread(target=self._run, name="state-store-maintenance-task", daemon=True)
 
@@ -105,7 +109,7 @@ class MaintenanceTask:
         self._jobs.end()
 
     def _maintain(self) -> None:
-        left, may_read = self._partitions, False
+        left, may_read = self.partitions, False
         while left and not self._stopped.is_set():  # (2)
             results, still_left = self._jobs.run(left, may_read)
             for result in results:
@@ -117,9 +121,10 @@ def tell(result: MaintenanceResult, step: Step) -> None:
     """(4) Report as a step of the query what a worker has done (`Due.do_maintenance` of engine/state/maintenance.py)."""
     try:
         with step("maintenance", store_id=result.store_id) as ended:
+            if result.error is None or result.snapshot is not None or result.deleted:  # it may have failed in one half only
+                ended(result)
             if result.error is not None:
                 raise MaintenanceError(result.error)
-            ended(result)
     except MaintenanceError as e:
         logger.warning("Error performing snapshot and cleaning up of %s: %s", redacted(result.store_id.location), e)
 

@@ -41,6 +41,7 @@ class MicroBatchExecutionContext:
     end_offsets: Offsets = field(default_factory=dict)
     latest_offsets: Offsets = field(default_factory=dict)  # how far the sources could be read, regardless of any limit
     metadata: OffsetSeqMetadata = OffsetSeqMetadata()
+    another_batch: bool = False  # whether a batch would run even without new data
     is_current_batch_constructed: bool = False
     watermark_tracker: WatermarkTracker = WatermarkTracker()
     execution: IncrementalExecution | None = None

@@ -209,7 +209,7 @@ class QueryPlanner:
             return
         operators, batch = execution.template.operators, execution.batch
         expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(batch.num_partitions))}
-        done = {(op.operator_id, p) for op in operators for p, what in batch.accumulators[op.operator_id].value if what.stores}
+        done = {(op.operator_id, p) for op in operators for p in batch.written(op)}
         if missing := sorted(expected - done):
             raise spark_error(
                 self.session,

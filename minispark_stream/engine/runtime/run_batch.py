@@ -48,7 +48,7 @@ def run_batch(query: RunningQuery, context: MicroBatchExecutionContext) -> Micro
     """Run the batch that has been constructed, or that was found unfinished in the log."""
     new_data = get_batches(query, context)  # (4)
     execution = plan_batch(query, context, new_data)  # (5) to (8)
-    query.start_maintenance(execution.batch)  # if there is state: snapshots and clean-up, in the background
+    query.start_maintenance(execution)  # if there is state: snapshots and clean-up, in the background
     query.check_not_stopped()  # stop() may have come while the driver planned; after this there are Spark jobs to cancel
     context = add_batch(query, context, execution)  # (9)
     query.check_not_stopped()  # stop() may have come in the sink, when there was no job to cancel

@@ -26,7 +26,7 @@ from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.observer import Observer
-from minispark_stream.engine.operators.base import BatchContext
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import Offsets
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
@@ -57,7 +57,7 @@ class RunningQuery(Protocol):
     def update_status(self, *, message: str) -> None:
         """Say what the query is doing now."""
 
-    def start_maintenance(self, batch: BatchContext) -> None:
+    def start_maintenance(self, execution: IncrementalExecution) -> None:
         """From now on, write snapshots and delete old files in the background, if the batch has state."""
 
     def check_not_stopped(self) -> None:

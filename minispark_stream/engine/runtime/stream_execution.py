@@ -41,8 +41,8 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import as_captured, java_error
 from minispark_stream.engine.observer import Ended, Observer, error_words
-from minispark_stream.engine.operators.base import BatchContext
 from minispark_stream.engine.plan.streaming_relation import described
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.maintenance_task import SLICE_S, MaintenanceJobs, MaintenanceTask
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
@@ -153,9 +153,14 @@ class StreamExecution(ABC):
         """Tell the manager of the queries of an event. It passes all of them but "ended" on to the listeners."""
         self._on_event(self, kind, event)
 
-    def start_maintenance(self, batch: BatchContext) -> None:
+    def start_maintenance(self, execution: IncrementalExecution) -> None:
         """From now on, write snapshots and delete old files in the background, if the batch has state."""
-        if self.maintenance is not None or not batch.accumulators:
+        batch, operators = execution.batch, execution.template.operators
+        partitions = tuple((op.operator_id, p) for op in operators for p in range(op.partitions(batch.num_partitions)))
+        if self.maintenance is not None:  # not all operators need be in every batch
+            self.maintenance.partitions = tuple(dict.fromkeys((*self.maintenance.partitions, *partitions)))
+            return
+        if not operators:
             return
 
         def ask_for(partitions: tuple[Partition, ...], may_read: bool) -> MaintenanceRound:
@@ -166,7 +171,6 @@ class StreamExecution(ABC):
         interval = self.conf_ms("spark.sql.streaming.stateStore.maintenanceInterval")
         words = self.described("maintenance")
         jobs = MaintenanceJobs(self.session, f"{self.run_id} maintenance", words, ask_for)
-        partitions = [(operator, partition) for operator in batch.accumulators for partition in range(batch.num_partitions)]
         self.maintenance = MaintenanceTask(partitions, jobs, interval, self._step)
         self.maintenance.start()
 

@@ -108,14 +108,20 @@ class MaintenanceRound:
                 left.append(partition)
                 continue
             looked_at += 1
-            ids = ids_by_store(self.unique_ids.get(str(partition[0])), partition[1])
-            stores = find_stores(self.state_dir, *partition)
-            due = [what_is_due(store_id, self.conf, self.committed, ids.get(store_id.store_name)) for store_id in stores]
+            due = self._due(partition)
             if self.may_read or all(one.is_near() for one in due):  # (3)
                 results += [one.do_maintenance() for one in due if one.is_something()]
             else:
                 left.append(partition)
         return results, left
+
+    def _due(self, partition: Partition) -> list[Due]:
+        ids = ids_by_store(self.unique_ids.get(str(partition[0])), partition[1])
+        try:
+            stores = find_stores(self.state_dir, *partition)
+        except Exception as e:
+            return [Due(files_of(StateStoreId(self.state_dir, *partition), self.conf), error=e)]
+        return [what_is_due(store_id, self.conf, self.committed, ids.get(store_id.store_name)) for store_id in stores]
 
 
 @dataclass(frozen=True)
@@ -131,31 +137,35 @@ class Due:
         return self.snapshot is not None or bool(self.deletable) or self.error is not None
 
     def is_near(self) -> bool:
-        """Whether it can be done without reading the state from the beginning."""
+        """Whether it can be done without reading the state from the beginning; if this cannot be found out, it cannot."""
         if self.snapshot is None:
             return True
-        unique_id = self.files.unique_id(self.snapshot)
-        return LOADED_PROVIDERS.is_near(self.files.store_id, self.files.conf, self.snapshot, unique_id)
+        try:
+            unique_id = self.files.unique_id(self.snapshot)
+            return LOADED_PROVIDERS.is_near(self.files.store_id, self.files.conf, self.snapshot, unique_id)
+        except OSError:
+            return False
 
     def do_maintenance(self) -> MaintenanceResult:
         """Snapshot and clean-up."""
         began, near, num_bytes, error = time.monotonic(), self.is_near(), 0, self.error
-        tables: Mapping[str, int] = {}
+        tables, deleted = dict[str, int](), list[str]()
         if self.snapshot is not None:  # (1)
             try:
                 num_bytes = write_snapshot(self.files, self.snapshot)
-                tables = self.files.tables(self.snapshot)
+                tables = dict(self.files.tables(self.snapshot))
             except Exception as e:  # the query does not depend on it
                 error = e
         try:
             for name in self.deletable:  # (2)
                 self.files.delete(name)
+                deleted.append(name)
         except Exception as e:
             error = error or e
         return MaintenanceResult(
             store_id=self.files.store_id,
             snapshot=self.snapshot if num_bytes else None,
-            deleted=self.deletable,
+            deleted=tuple(deleted),
             num_bytes=num_bytes,
             from_memory=near and num_bytes > 0,
             worker=this_worker(),
@@ -208,8 +218,10 @@ def write_snapshot(files: StateFiles, version: int) -> int:
     """Open `version` as a task of a batch would, and write a snapshot of it; returns the size of the file."""
     before = files.identity(version)
     store = get_store(files.store_id, files.conf, version, files.unique_id(version))
-    rows = store.rows()
-    store.abort()
+    try:
+        rows = store.rows()
+    finally:
+        store.abort()
     if files.identity(version) != before:
         raise ValueError(f"version {version} was written again meanwhile; its snapshot waits for the next round")
     return files.write_snapshot(version, *rows)

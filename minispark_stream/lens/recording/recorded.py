@@ -76,7 +76,7 @@ def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, **_:
     return {
         "end": _by_name(query, after.end_offsets),
         "newData": after.is_new_data_available(),
-        "anotherBatch": query.no_data_batches_enabled and after.should_run_another_batch(),
+        "anotherBatch": after.another_batch,
         "run": after.is_current_batch_constructed,
         "watermark": after.metadata.batch_watermark_ms,
     }

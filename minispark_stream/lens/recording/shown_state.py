@@ -78,6 +78,8 @@ def _all_rows(
     if version == 0:
         return {}
     store = get_store(store_id, batch.state_conf, version, unique_id)
-    rows = {bytes(key): bytes(value) for key, value in zip(*store.rows())}
-    store.abort()
+    try:
+        rows = {bytes(key): bytes(value) for key, value in zip(*store.rows())}
+    finally:
+        store.abort()
     return operator.without_indexes(rows, batch)

@@ -215,7 +215,7 @@ class _Play:
             holdings |= {n: self.held.keep(batch, operator, ats[n], what) for n, (one, _) in enumerate(told) if one == what}
         return [
             {
-                "what": what, "why": why, "watermark_ms": operator.drops_ms or None, "holding": holdings.get(n),
+                "what": what, "why": why, "watermark_ms": operator.drops_ms, "holding": holdings.get(n),
                 "together": together[name_of(at.get("key"))] if operator.keeps in AGGREGATES else 1,
             }
             for n, (at, (what, why)) in enumerate(zip(ats, told))

@@ -30,7 +30,8 @@ class Holding:
     `start_ms` and `end_ms` are event times (None if it has none); it is evicted when the watermark reaches `until_ms` (None:
     never). `counts` are its rows by batch, `emitted` the batches that emitted it, each with its place among the emitted rows;
     `evicted` is the batch that evicted it. A session grows: `extents` has its start and end after each batch that changed them,
-    and `merged_into` is the session that it became a part of, in batch `merged`. `is_lost`: (4).
+    and `merged_into` is the session that it became a part of, in batch `merged`. From batch `lost`
+    on, it is not known what became of it (4).
     """
 
     operator_id: int
@@ -46,7 +47,7 @@ class Holding:
     extents: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
     merged_into: Holding | None = None
     merged: int | None = None
-    is_lost: bool = False
+    lost: int | None = None
 
     @property
     def last(self) -> Holding:
@@ -83,7 +84,7 @@ class Held:
         """What an operator holds for an `item`: under its key, in its group of sessions, or as a row of its side."""
         key = as_map(item.get("key"))
         if operator.keeps == "sessions":
-            key = {name: value for name, value in key.items() if not is_window(value)}
+            key = without_window(key)
         known_by = [as_int(item.get("side")) or 0, item.get("row")] if operator.keeps == "rows" else [0, key]
         return self._now.setdefault((operator.operator_id, name_of(known_by)), [])
 
@@ -139,7 +140,7 @@ class Held:
                 for (operator_id, _), held in self._now.items():
                     if operator_id == operator.operator_id:
                         for one in held:
-                            one.is_lost = True
+                            one.lost = batch.number
                         held.clear()
 
     def _those(self, operator: OperatorFacts, item: Mapping[str, Any]) -> list[Holding]:
@@ -150,7 +151,13 @@ class Held:
 
 
 def group_of(item: Mapping[str, Any]) -> str:
-    return name_of({name: value for name, value in as_map(item.get("key")).items() if not is_window(value)})
+    """What identifies the group that a session belongs to."""
+    return name_of(without_window(as_map(item.get("key"))))
+
+
+def without_window(key: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a key that are not its window or session."""
+    return {name: value for name, value in key.items() if not is_window(value)}
 
 
 def is_within(start: Any, end: Any, session: Any) -> bool:

@@ -2,7 +2,8 @@
 
 1. Windows of different keys with the same start and end are one band.
 2. A band extends from the batch that opened it to the one that evicted it, and says how many rows it has after each batch. A
-   session grows from batch to batch; if it becomes a part of a longer one, its band ends there.
+   session grows from batch to batch; if it becomes a part of a longer one, its band ends there. It also ends where the tasks
+   of a batch told nothing, because it is not known what became of it.
 3. Bands that overlap are drawn side by side, in different lanes.
 
     window [12:00, 12:05)    batch 0: 1 row, batch 2: 2 rows, emitted in batch 3, evicted in batch 3
@@ -48,21 +49,27 @@ def bands(found: Fates, held: Iterable[Holding]) -> tuple[Band, ...]:  # (1)
 
 def _band(found: Fates, start_ms: float, end_ms: float, of_window: Sequence[Holding]) -> Band:  # (2)
     counts = sum((h.counts for h in of_window), Counter())
-    evicted = [h.evicted for h in of_window if h.evicted is not None]
-    gone = max(evicted) if len(evicted) == len(of_window) else None
-    merged = [h.merged for h in of_window if h.merged is not None]
-    last = merged[0] - 1 if merged else len(found.batches) - 1 if gone is None else gone
-    rows = {n: sum(counts[m] for m in counts if m <= n) for n in range(min(counts), last + 1)}
-    emitted = sorted({n for h in of_window for n in h.emitted})
+    ends = ("evicted", "merged", "lost")
+    evicted, merged, lost = ([n for h in of_window if (n := getattr(h, end)) is not None] for end in ends)
+    gone = max(evicted) if evicted and len(evicted) + len(lost) == len(of_window) else None
 
     def batches(numbers: Iterable[int]) -> str:
         return "batch " + ", ".join(str(found.batches[n].batch_id) for n in numbers)
 
+    if merged:
+        last, end = merged[0] - 1, f"became part of a longer one in {batches(merged[:1])}"
+    elif gone is not None:
+        last, end = gone, f"evicted in {batches([gone])}"
+    elif len(lost) == len(of_window):
+        last, end = max(lost) - 1, f"not known from {batches([max(lost)])} on"
+    else:
+        last, end = len(found.batches) - 1, "still held"
+    rows = {n: sum(counts[m] for m in counts if m <= n) for n in range(min(counts), last + 1)}
+    emitted = sorted({n for h in of_window for n in h.emitted})
     said = [
         f"{f'{len(of_window)} keys, ' if len(of_window) > 1 else ''}{plural(sum(counts.values()), 'row')}",
         f"emitted in {batches(emitted)}" if emitted else "",
-        f"became part of a longer one in {batches(merged[:1])}" if merged
-        else f"evicted in {batches([gone])}" if gone is not None else "still held",
+        end,
     ]
     name = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
     title = f"{name}: {'; '.join(filter(None, said))}"

@@ -42,7 +42,7 @@ from minispark_stream.lens.trace.fates import (
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.fate_watermarks import compared, counted, end_of_holding, event_time, until_words
 from minispark_stream.lens.view.style import CSS, card, table
-from minispark_stream.lens.view.words import offset_words, plain, plural, row_words, short, two_clocks
+from minispark_stream.lens.view.words import offset_words, plain, plural, row_words, short, time_words, two_clocks
 
 MOST = 20  # rows in one answer
 MOST_GIVEN = 5  # rows of one call of a function
@@ -164,6 +164,8 @@ def _late(found: Fates, fate: Fate) -> str:
         )
     time, watermark = two_clocks(fate.time_ms, fate.watermark_ms)
     thing = compared(fate, "ended", "was")
+    if fate.watermark_ms == 0:
+        return f"dropped: {thing} {time_words(fate.time_ms)}, and before there is a watermark, rows up to 1970 are late{shared}"
     return f"dropped: {thing} {time}, at or before the late watermark, {watermark}{shared}"
 
 

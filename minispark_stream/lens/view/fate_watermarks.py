@@ -70,7 +70,7 @@ def end_of_holding(found: Fates, fate: Fate) -> str:
     own = "state watermark of its side" if fate.operator and fate.operator.join_type else "eviction watermark"
     if holding.until_ms is None:
         return "stays in the state for ever: no watermark evicts it"
-    if holding.is_lost:
+    if holding.lost is not None:
         return "went into the state; a later batch reported nothing, so it is not known how long it stayed there"
     if holding.evicted is None:
         return f"stays in the state until the {own} reaches {_still_held(found, holding, holding.until_ms)}"

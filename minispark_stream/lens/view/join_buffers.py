@@ -31,6 +31,7 @@ MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a
 class Lane:
     """A row of one side. `last`: the batch that evicted it (None: it is still held); numbers of batches count from 0.
 
+    `lost`: the batch from which on nothing is known of it.
     `is_late`: it was dropped. `is_stored`: False if it met the other side but was not stored. `is_alone`: it is emitted with
     nulls.
     """
@@ -40,9 +41,15 @@ class Lane:
     row: Mapping[str, Any]
     first: int
     last: int | None
+    lost: int | None = None
     is_late: bool = False
     is_stored: bool = True
     is_alone: bool = False
+
+    @property
+    def end(self) -> int | None:
+        """The last batch in which it is known to be held; None: it is still held."""
+        return self.last if self.lost is None else self.lost - 1
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,7 @@ def _lane(found: Fates, fate: Fate) -> Lane:
         row=as_map(fate.at.get("row")),
         first=fate.batch.number,
         last=fate.batch.number if held is None else held.evicted,  # (1)
+        lost=None if held is None else held.lost,
         is_late=fate.what == LATE,
         is_stored=fate.what == KEPT,
         is_alone=_is_alone(found, fate),
@@ -153,7 +161,7 @@ def _is_alone(found: Fates, fate: Fate) -> bool:
 
 def _shown(lanes: tuple[list[Lane], ...], first: int) -> tuple[list[int], ...]:
     """(4) The places of the lanes that are drawn, by side: those of the first keys; keys that both sides have come first."""
-    alive = [[n for n, lane in enumerate(side) if lane.last is None or lane.last >= first] for side in lanes]
+    alive = [[n for n, lane in enumerate(side) if lane.end is None or lane.end >= first] for side in lanes]
     left, right = ({lanes[side][n].key for n in alive[side]} for side in (0, 1))
     came = sorted((lanes[side][n].first, n, lanes[side][n].key) for side in (0, 1) for n in alive[side])
     keys = list(dict.fromkeys(key for _, _, key in came))

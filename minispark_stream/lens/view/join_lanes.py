@@ -115,14 +115,15 @@ class _Drawing:
         if not lane.is_stored:
             sheet.box(begin, y - 5.5, 24, 11, "", HELD, tip=f"{tip}: not stored")
             return
-        gone = lane.last is not None
-        stop = self.x(lane.last - self.one.first_batch + 1) - 8 if lane.last is not None else self.end
+        stop = self.x(lane.end - self.one.first_batch + 1) - 8 if lane.end is not None else self.end
         look = OUT if lane.is_alone else NEW
         says = f"{tip}: from batch {self.one.batch_ids[max(first, 0)]}"
         if lane.last is not None:
             says += f" to batch {self.one.batch_ids[lane.last - self.one.first_batch]}, where it was evicted"
+        if lane.lost is not None:
+            says += f"; from batch {self.one.batch_ids[lane.lost - self.one.first_batch]} on, nothing is known of it"
         sheet.box(begin, y - 5.5, stop - begin, 11, "", look, tip=says)
-        if gone:
+        if lane.last is not None:
             sheet.line([stop, stop], [y - 7, y + 7], INK, 2.4, layer=6)
         if lane.is_alone:
             sheet.words(stop - 5, y, "→ with nulls", size=8, ink=OUT.edge, align="right", bold=True)

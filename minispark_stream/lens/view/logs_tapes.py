@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from minispark_stream.engine.checkpointing.recovery import decide
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, entry_metadata
 from minispark_stream.lens.view.sheet import GONE, MARGIN, MARKED, NEW, OUT, WRONG, Sheet, Shown
@@ -53,12 +54,13 @@ class Run:
         if self.found is None:
             return f"batch {again[0]} runs again" if again else ""
         offset, commit = self.found
+        restart = decide(offset, commit)
         if offset is None:
-            return "both logs are empty: begin with batch 0"
-        if offset == commit:
-            return f"both logs end with {offset}: nothing is unfinished, batch {offset + 1} is next"
+            return f"both logs are empty: begin with batch {restart.batch_id}"
+        if not restart.again:
+            return f"both logs end with {offset}: nothing is unfinished, batch {restart.batch_id} is next"
         ends = "has no entry" if commit is None else f"ends with {commit}"
-        return f"the offset log ends with {offset}, the commit log {ends}: batch {offset} runs again"
+        return f"the offset log ends with {offset}, the commit log {ends}: batch {restart.batch_id} runs again"
 
 
 def runs(recording: Recording) -> tuple[Run, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.values import as_int, entry_metadata
 from minispark_stream.lens.view.row_panels import NEW, rows_in, rows_out
+from minispark_stream.lens.view.sentences import EVICTION_MEANS, LATE_MEANS, WITHOUT_WATERMARK
 from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import clock_words, delay_words, offset_words, plural, short, short_clock, time_words
@@ -66,8 +67,8 @@ def watermark(world: World) -> str:
     view = world.watermark
     newest = max((as_int(o.get("max")) or 0 for o in view.operators), default=0)
     times = {
-        "late": (view.late, "Late", "the late watermark, of the batch before: rows that end by then may be dropped"),
-        "evict": (view.eviction, "Eviction", "the eviction watermark, of this batch: state that ends by then may be evicted"),
+        "late": (view.late, "Late", f"the late watermark, of the batch before: {LATE_MEANS}"),
+        "evict": (view.eviction, "Eviction", f"the eviction watermark, of this batch: {EVICTION_MEANS}"),
         "newest": (newest or None, "Newest row", "the newest event time of this batch"),
         "next": (view.next, "Next", "the next watermark: that of the batch after this one"),
     }
@@ -76,7 +77,7 @@ def watermark(world: World) -> str:
         if world.has_watermark is False:
             return "<p class='note'>The query has no watermark.</p>"
         yet = " yet" if world.has_watermark else ""
-        return f"<p class='note'>No watermark{yet}: event time makes no row late, and evicts no state.</p>"
+        return f"<p class='note'>No watermark{yet}: {WITHOUT_WATERMARK}.</p>"
     low, high = min(known), max(known)
     changes = {"queryPlanning": ("late", "evict"), "updateWatermark": ("newest", "next")} if view.changed else {}
     new = changes.get(world.moment.event.step, ())

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.facts import BatchFacts
-from minispark_stream.lens.trace.fates import AGGREGATES, BEYOND, DUPLICATE, LATE, LEFT_OUT, Fate, Fates, decisive
+from minispark_stream.lens.trace.fates import AGGREGATES, BEYOND, DUPLICATE, KEPT, LATE, PASSED, Fate, Fates, decisive
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.fate import told
@@ -128,7 +128,7 @@ def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked
         ) if is_possible
     ]
     of_batch = groupby((fate for fate in found.rows if fate.batch is batch), key=lambda fate: fate.number)
-    known = [fate for _, of_row in of_batch if (fate := decisive(list(of_row))).operator and fate.what != LEFT_OUT]
+    known = [fate for _, of_row in of_batch if (fate := decisive(list(of_row))).operator and fate.what in (KEPT, PASSED, *ends)]
     if not ends or not known:
         return
     fate = min(known, key=_distance)  # (2)
@@ -158,6 +158,7 @@ def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
         holding for holding in found.holdings
         if holding.operator_id in bounds and holding.until_ms is not None and holding.opened <= batch.number
         and (holding.evicted is None or holding.evicted >= batch.number)
+        and (holding.lost is None or holding.lost > batch.number)
     ]
     if not held:
         return

@@ -20,6 +20,11 @@ from minispark_stream.lens.view.words import delay_words, number, offset_words, 
 
 Values = Mapping[str, Any]
 
+# What the watermarks of a batch mean, here and in the panel of the watermarks (panels.py).
+LATE_MEANS = "rows that end by then may be dropped"
+EVICTION_MEANS = "state that ends by then may be evicted"
+WITHOUT_WATERMARK = "event time makes no row late, and evicts no state"
+
 
 def narrate(event: Event) -> str:
     """What this step did, as a sentence without a full stop."""
@@ -92,10 +97,10 @@ def _planning(ins: Values, outs: Values) -> str:
     if as_int(ins.get("watermarkEviction")) is None:
         return "the new data is in the template plan; no state in this query"
     if not as_int(ins.get("watermarkEviction")):
-        return "no watermark: event time makes no row late, and evicts no state"
+        return f"no watermark: {WITHOUT_WATERMARK}"
     late, eviction = as_watermark(ins.get("watermarkLate")), time_words(ins.get("watermarkEviction"))
-    dropped = f"late watermark {time_words(late)}: rows that end by then may be dropped" if late else "no late watermark yet"
-    return f"{dropped}; eviction watermark {eviction}: state that ends by then may be evicted{_of_their_own(outs)}"
+    dropped = f"late watermark {time_words(late)}: {LATE_MEANS}" if late else "no late watermark yet"
+    return f"{dropped}; eviction watermark {eviction}: {EVICTION_MEANS}{_of_their_own(outs)}"
 
 
 def _of_their_own(outs: Values) -> str:

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.engine.times import is_window
 from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.lens.trace.fates import LATE, Fate, Fates, Holding
+from minispark_stream.lens.trace.holdings import without_window
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, VIOLET, WRONG, Sheet, Shown, round_times
 from minispark_stream.lens.view.words import clock_words, plain, plural
@@ -83,7 +83,7 @@ def _of_sessions(batch: BatchFacts) -> list[OperatorFacts]:
 
 
 def _key(key: Mapping[str, Any]) -> str:
-    return " ".join(plain(value) for value in key.values() if not is_window(value))
+    return " ".join(map(plain, without_window(key).values()))
 
 
 def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fate]]) -> Iterator[Line]:
@@ -106,9 +106,9 @@ def _lines(found: Fates, held: Sequence[Holding], rows: Mapping[int, Sequence[Fa
 
 
 def _is_held(holding: Holding, batch: int) -> bool:
-    """Whether a session exists in a batch; it still does in the batch that evicts it."""
-    is_gone = holding.evicted is not None and holding.evicted < batch or holding.merged is not None and holding.merged <= batch
-    return holding.opened <= batch and not is_gone
+    """Whether a session is known to exist in a batch; it still does in the batch that evicts it."""
+    ends = (holding.merged, holding.lost, None if holding.evicted is None else holding.evicted + 1)
+    return holding.opened <= batch and not any(end is not None and end <= batch for end in ends)
 
 
 def _happens(holding: Holding, held: Iterable[Holding], batch: int) -> tuple[str, str]:

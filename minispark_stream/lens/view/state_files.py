@@ -158,7 +158,10 @@ def places(event: Event) -> Iterator[Place]:
     operator, metrics = as_int(event.inputs.get("operatorId")) or 0, as_map(event.outputs.get("metrics"))
     told = (_SNAPSHOT.fullmatch(str(name)) for name in as_map(metrics.get("customMetrics")))
     stores = as_list(event.inputs.get("stores")) or sorted({found[1] for found in told if found}) or ("default",)
-    for partition in range(min(as_int(metrics.get("numShufflePartitions")) or 0, MOST_PARTITIONS)):
+    partitions = as_int(metrics.get("numShufflePartitions")) or 0  # of the query; some operators have one partition
+    if instances := as_int(metrics.get("numStateStoreInstances")):
+        partitions = min(partitions, -(-instances // len(stores)))
+    for partition in range(min(partitions, MOST_PARTITIONS)):
         yield from ((operator, partition, str(store)) for store in stores)
 
 

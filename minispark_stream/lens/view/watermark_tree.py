@@ -118,8 +118,10 @@ def _operator(batch: Batch, number: int | None) -> Cell | None:
     if ins is None:
         return None
     promises = _output(_plan(batch), number, 0)
-    late = as_map(ins.get("decides")).get("late_ms", ins.get("watermarkLate"))  # a trace of older times has the watermark only
-    return Cell(as_watermark(late), as_watermark(ins.get("watermarkEviction")), promises)
+    decides = as_map(ins.get("decides"))  # a trace of older times has the watermarks only
+    late, eviction = decides.get("late_ms", ins.get("watermarkLate")), ins.get("watermarkEviction")
+    evicts = any(ms is not None for ms in as_list(decides.get("leaves_ms", [eviction])))
+    return Cell(as_watermark(late), as_watermark(eviction) if evicts else None, promises)
 
 
 def _output(plan: Mapping[str, Any], number: int | None, depth: int) -> int | None:

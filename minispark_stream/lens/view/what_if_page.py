@@ -21,9 +21,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from minispark_stream.engine.times import is_window
 from minispark_stream.lens.trace.facts import BatchFacts
 from minispark_stream.lens.trace.fates import Fates
+from minispark_stream.lens.trace.holdings import without_window
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import row_words
@@ -87,8 +87,7 @@ def _rows(batch: BatchFacts) -> list[dict[str, Any]]:
     rows = []
     for arrival in batch.arrivals or ():
         for at in map(as_map, as_list(arrival.get("at"))):
-            others = {name: value for name, value in as_map(at.get("key")).items() if not is_window(value)}
-            rows.append({"time": arrival.get("time"), "key": row_words(others)})
+            rows.append({"time": arrival.get("time"), "key": row_words(without_window(as_map(at.get("key"))))})
     return rows
 
 

@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from minispark_stream.engine.checkpointing.recovery import decide
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import has_watermark
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of, state_mark
@@ -127,8 +128,8 @@ def _after(world: World, event: Event) -> World:
 
 def _new_batch(world: World) -> World:
     """The world when a trigger begins. A batch that a restart runs again is already planned; else no source was asked yet."""
-    logged, committed = (max((e.id for e in log), default=-1) for log in (world.offset_log, world.commit_log))
-    is_planned = logged > committed
+    logged, committed = (max((e.id for e in log), default=None) for log in (world.offset_log, world.commit_log))
+    is_planned = decide(logged, committed).again
     return replace(
         world,
         rows_out=None,

@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "lens.trace", "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state",
         "engine.checkpointing", "engine.jvm", "engine.observer",
     ),
-    "lens.view": ("lens.trace", "engine.state", "engine.times"),  # which files a version is read from
+    "lens.view": ("lens.trace", "engine.checkpointing", "engine.state", "engine.times"),  # what a restart runs, and which files it reads
     "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
     "tools.inspection": (  # what is in a checkpoint; needs no JVM

@@ -32,6 +32,13 @@ def test_where_no_column_says_so_no_row_is_said_to_be_late(operator: Any, fields
     assert made.decision(OperatorWatermarks(late_ms=5, eviction_ms=7, moved=True), "update").late_ms == late_ms
 
 
+@pytest.mark.parametrize(("event_time", "leaves_ms"), [(TIME, 7), (None, None)])
+def test_groups_without_a_time_are_said_to_stay(event_time: EventTime | None, leaves_ms: int | None) -> None:
+    made = object.__new__(StreamingAggregation)
+    vars(made).update(event_time=event_time)
+    assert made.decision(OperatorWatermarks(late_ms=5, eviction_ms=7, moved=True), "update").leaves_ms == (leaves_ms,)
+
+
 @pytest.mark.parametrize(("operator", "late_ms"), [(StreamingAggregation, None), (SessionWindowAggregation, 5)])
 def test_in_complete_mode_only_sessions_are_said_to_be_late(operator: Any, late_ms: int | None) -> None:
     """Late sessions are dropped by restore, in every mode; late windows by save, in the other modes."""

@@ -13,7 +13,7 @@ from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.runtime import maintenance_task
 from minispark_stream.engine.runtime.maintenance_task import Done, MaintenanceTask
 from minispark_stream.engine.state.loaded_providers import get_store, unload_stores
-from minispark_stream.engine.state.maintenance import MaintenanceRound
+from minispark_stream.engine.state.maintenance import MaintenanceResult, MaintenanceRound
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
 from minispark_stream.lens.trace.events import Event
@@ -103,6 +103,14 @@ def test_what_was_done_is_told_as_a_step_and_what_failed_is_logged(tmp_path: Pat
     assert done.outputs["bytes"] == (tmp_path / "0/1/3.snapshot").stat().st_size
     words = f"operator 0, partition 1: snapshot of version 3 written from the files, nothing deleted, by the worker {done.outputs['worker']}"
     assert narrate(done) == words
+
+
+def test_what_was_done_is_told_even_if_the_other_half_failed(tmp_path: Path) -> None:
+    recorder = Recorder()
+    half = MaintenanceResult(StateStoreId(str(tmp_path), 0, 1), 3, (), 100, False, "host:1", 5, "OSError: no right to delete")
+    Rounds(tmp_path, ([half], []), recorder=recorder).until_idle()
+    (told,) = recorder.events
+    assert (told.outputs["snapshot"], str(told.error)) == (3, "MaintenanceError: OSError: no right to delete")
 
 
 def test_a_job_that_fails_is_tried_again_at_the_next_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

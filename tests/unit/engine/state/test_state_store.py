@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -729,6 +730,31 @@ def test_maintenance_of_one_store_may_fail(state: Path) -> None:
     assert (failed.store_id.partition_id, failed.snapshot) == (0, None) and "2.delta" in str(failed.error)
     assert (done.store_id.partition_id, done.snapshot, done.error) == (1, 3, None)
     assert names(state) == ["1.delta", "2.delta", "3.delta"]
+
+
+def test_a_partition_that_cannot_be_listed_does_not_stop_the_others(state: Path) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2)
+    for version in range(3):
+        get_store(store_id(state, 1), conf, version).commit()
+    (state / "0/0").write_text("a file where the folder should be")
+    failed, done = maintain(state, conf)
+    assert (failed.store_id.partition_id, failed.snapshot, failed.deleted) == (0, None, ()) and failed.error
+    assert (done.store_id.partition_id, done.snapshot, done.error) == (1, 3, None)
+
+
+def test_only_what_was_deleted_is_said_to_be(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = StateStoreConf(min_deltas_for_snapshot=2, min_versions_to_retain=3)
+    with_snapshots(state, conf)
+    before, delete = set(names(state)), StateFiles.delete
+
+    def delete_one(files: StateFiles, name: str) -> None:
+        if len(names(state)) < len(before):
+            raise OSError("no right to delete")
+        delete(files, name)
+
+    monkeypatch.setattr(StateFiles, "delete", delete_one)
+    (result,) = maintain(state, replace(conf, min_versions_to_retain=1))
+    assert set(result.deleted) == before - set(names(state)) and len(result.deleted) == 1 and "no right" in str(result.error)
 
 
 def test_a_damaged_snapshot_does_not_keep_the_next_one_from_being_written(state: Path) -> None:

@@ -107,6 +107,13 @@ def test_a_duplicate_is_asked_for_and_a_limit() -> None:
     assert [right for _, right, _ in answers(limited, "addBatch")] == ["Yes, it counts", "No, the limit is reached"]
 
 
+def test_of_what_the_tasks_did_not_tell_nothing_is_asked() -> None:
+    one = trace("stateStoreSave", ([windowed(2)], 0, 1), ([windowed(8)], 1, 2), ([windowed(9)], 2, 30))
+    silent = Trace(tuple(replace(e, outputs={"metrics": {}}) if (e.step, e.batch_id) == ("stateOperator", 1) else e for e in one.events))
+    for asks, told, not_told in (("count?", [1, 2], [2]), ("Which batch will emit", [0, 1, 2], [0, 2])):
+        assert [[q.before[0] for q in questions(t, fates(t)) if asks in q.asks] for t in (one, silent)] == [told, not_told]
+
+
 def test_once_it_is_asked_what_a_batch_without_a_commit_means() -> None:
     assert answers(TRACE, "commitOffsets") == [
         (0, "Batch 0, again", "offsets/0 is there and commits/0 is not, so nobody knows that the batch has run: it runs once more"),

@@ -70,6 +70,20 @@ def test_windows_do_not_cover_each_other_and_no_count_is_crossed_by_a_watermark(
     assert len(counts) > 10 and stairs and min(stairs) > 0.015 * (high - low)
 
 
+def test_a_band_ends_where_nothing_is_known_any_more() -> None:
+    one = trace("stateStoreSave", ([windowed(2)], 0, 0), ([windowed(8)], 0, 0), ([windowed(9)], 0, 0))
+    (plane,) = planes(fates(silent_in(1, one)))
+    assert [(band.title, [*band.rows]) for band in plane.bands] == [
+        ("[12:00:00, 12:05:00): 1 row; not known from batch 1 on", [0]), ("[12:05:00, 12:10:00): 1 row; still held", [2]),
+    ]
+
+
+def silent_in(batch: int, one: Trace) -> Trace:
+    """The same trace, if the tasks of one batch had told nothing."""
+    is_silent = ("stateOperator", batch)
+    return Trace(tuple(replace(e, outputs={"metrics": {}}) if (e.step, e.batch_id) == is_silent else e for e in one.events))
+
+
 # -- join --------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +110,13 @@ def test_a_row_of_a_join_has_a_lane_until_it_is_evicted_and_a_line_to_each_partn
     ]
     assert [(lane.label, lane.last) for lane in one.right] == [("x 12:01", None), ("x 12:09", None), ("z 12:20", None)]
     assert [(pair.batch, pair.left, pair.right) for pair in one.pairs] == [(0, 0, 0)]  # 12:00 and 12:09 do not meet
+
+
+def test_the_lane_of_a_row_ends_where_nothing_is_known_any_more() -> None:
+    silent = silent_in(1, JOIN)
+    (one,) = buffers(fates(silent))
+    assert [(lane.label, lane.last, lane.end) for lane in one.left][:2] == [("x 12:00", None, 0), ("y 12:02", None, 0)]
+    assert "t=12:00" not in silent.join().svg and "from batch 1 on, nothing is known of it" in silent.join().svg
 
 
 def test_where_the_tasks_of_a_join_told_nothing_no_pair_is_drawn() -> None:
@@ -180,6 +201,14 @@ def test_partitions_and_stores_with_the_same_files_are_one_chain() -> None:
     assert (one.places, one.newest, dict(one.deltas)) == ("partitions 0 to 1, 2 stores", 1, {1: 1})
 
 
+def test_an_operator_with_one_store_has_one_partition() -> None:
+    """A limit, say, or an aggregation without keys, however many partitions the query has."""
+    operator, done = wrote(0)
+    limit = replace(operator, outputs={"metrics": {**operator.outputs["metrics"], "numStateStoreInstances": 1}})
+    (one,) = chains(Recording((limit, done)))
+    assert one.places == "partition 0"
+
+
 def test_a_version_that_a_batch_writes_again_is_written_twice() -> None:
     (one,) = chains(Recording((*wrote(0), *wrote(0))))
     assert dict(one.deltas) == {1: 2}
@@ -245,15 +274,19 @@ def test_a_restart_finds_the_offset_log_one_ahead_and_runs_that_batch_again() ->
 # -- watermarks --------------------------------------------------------------------------------------------
 
 
-def test_an_operator_that_drops_no_rows_is_not_said_to() -> None:
-    """In complete mode, say, although there is a late watermark."""
+def test_an_operator_that_drops_or_evicts_nothing_is_not_said_to() -> None:
+    """In complete mode, say, although there are both watermarks."""
     plan = {"operatorId": 0, "operator": "stateStoreSave", "output": at(20), "below": [{"watermark": "t", "delayMs": 0, "below": []}]}
     marks = {"operatorId": 0, "watermarkLate": at(15), "watermarkEviction": at(20)}
-    for decides, drops in (({}, at(15)), ({"decides": {"late_ms": at(15)}}, at(15)), ({"decides": {"late_ms": None}}, None)):
+    for decides, drops, evicts in (
+        ({}, at(15), at(20)),
+        ({"decides": {"late_ms": at(15), "leaves_ms": [None, at(18)]}}, at(15), at(20)),
+        ({"decides": {"late_ms": None, "leaves_ms": [None]}}, None, None),
+    ):
         found = tree(Recording((
             event("queryPlanning", 0, {}, {"tree": plan}), event("stateOperator", 0, {**marks, **decides}), event("runBatch", 0, {}),
         )))
-        assert found is not None and found.nodes[0].cells == (Cell(drops, at(20), at(20)),)
+        assert found is not None and found.nodes[0].cells == (Cell(drops, evicts, at(20)),)
 
 
 def test_an_operator_sees_what_the_one_below_it_promises() -> None:
