@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "lens.trace", "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state",
         "engine.checkpointing", "engine.jvm", "engine.observer",
     ),
-    "lens.view": ("lens.trace", "engine.state", "engine.times"),  # which files a version is read from
+    "lens.view": ("lens.trace", "engine.state", "engine.checkpointing", "engine.times"),  # which files a version is read from
     "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
@@ -90,8 +90,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # -- the tools ----------------------------------------------------------------------------------------------
     "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
     "tools.compare": (
-        "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.state", "engine.checkpointing", "session",
-        "streaming_query", "engine.jvm", "engine.times",
+        "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.runtime", "engine.state", "engine.checkpointing",
+        "session", "streaming_query", "engine.jvm", "engine.times",
     ),
     "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
         "tools.explanation", "tools.compare", "tools.inspection", "lens.view", "lens.trace.trace", "lens.trace",
