@@ -19,6 +19,9 @@ is taken from the reports.
 Spark reports how long a phase took, but not when it began, so the phases of a trigger are laid end to end. A batch without a
 `walCommit` was already in the log: it is run again after a restart. If the reports do not begin with batch 0, or the logs are
 gone, the trace has a note that says so.
+
+The watermark that finds late rows is shown as that of the batch before. This is so unless
+`spark.sql.streaming.statefulOperator.allowMultiple` is off, and neither reports nor logs say whether it is.
 """
 
 from __future__ import annotations
