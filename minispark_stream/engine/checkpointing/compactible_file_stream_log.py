@@ -38,13 +38,28 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
 
 T = TypeVar("T")
 
 _COMPACT = ".compact"
+
+
+def batch_of_file(name: str) -> int | None:
+    """The batch that a file of such a log, compact or not, belongs to; None for anything else."""
+    return canonical_number(name.removesuffix(_COMPACT))
+
+
+def is_compact(name: str) -> bool:
+    """Whether a file of such a log repeats the entries before its own."""
+    return name.endswith(_COMPACT)
+
+
+def names_of_batch(batch_id: int) -> tuple[str, str]:
+    """The names that the file of a batch may have: the plain one, and the compact one."""
+    return str(batch_id), f"{batch_id}{_COMPACT}"
 
 
 @dataclass(frozen=True)
@@ -111,17 +126,22 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         latest = self.get_latest_batch_id()
         if latest is None:
             return ()
-        start = max(0, (latest + 1) // self.interval * self.interval - 1)
-        return self.compact_logs(self._merged(range(start, latest + 1), latest))
+        start = self._latest_compact(latest)
+        return self.compact_logs(self._merged(range(max(0, start), latest + 1), latest))
 
     def is_compaction_batch(self, batch_id: int) -> bool:
         return (batch_id + 1) % self.interval == 0
 
     def file_name(self, batch_id: int) -> str:
-        return f"{batch_id}{_COMPACT}" if self.is_compaction_batch(batch_id) else str(batch_id)
+        plain, compact = names_of_batch(batch_id)
+        return compact if self.is_compaction_batch(batch_id) else plain
 
     def batch_id_of(self, name: str) -> int | None:
-        return super().batch_id_of(name.removesuffix(_COMPACT))
+        return batch_of_file(name)
+
+    def _latest_compact(self, batch_id: int) -> int:
+        """The newest compaction batch up to a batch; -1 if there is none."""
+        return (batch_id + 1) // self.interval * self.interval - 1
 
     def _merged(self, batches: range, latest: int | None = None) -> tuple[T, ...]:
         entries: list[T] = []
@@ -142,7 +162,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
     def _compact_interval(self) -> int:  # (4)
         """Spark's choice, if the newest compact file and the plain files after it confirm it; else one that they do confirm."""
         found = self._found()
-        compact = [batch_id for batch_id, name, _ in found if name.endswith(_COMPACT)]
+        compact = [batch_id for batch_id, name, _ in found if is_compact(name)]
         latest_compact = compact[-1] if compact else -1
         plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
 
@@ -160,7 +180,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
     def _delete_expired(self, batch_id: int) -> None:  # (3)
         found = self._found()
         keep_from = batch_id + 1 - self.conf.min_batches_to_retain
-        covering = max((i for i, name, _ in found if name.endswith(_COMPACT) and i < keep_from), default=0)
+        covering = max((i for i, name, _ in found if is_compact(name) and i < keep_from), default=0)
         expired_ms = self._now_ms() - self.conf.cleanup_delay_ms
         for i, name, modified_ms in found:
             if i >= covering or modified_ms > expired_ms:
@@ -193,6 +213,14 @@ class FileEntry:
     path: str
     timestamp: int
     batch_id: int
+
+
+def log_offset(offset: str | None) -> int | None:
+    """The entry of the log that an offset of a file source names, as in `{"logOffset":3}`; None for anything else."""
+    try:
+        return None if offset is None else number(json_object(offset), "logOffset", None)
+    except (ValueError, RecursionError):
+        return None
 
 
 class FileStreamSourceLog(CompactibleFileStreamLog[FileEntry]):
@@ -229,7 +257,7 @@ class FileStreamSourceLog(CompactibleFileStreamLog[FileEntry]):
 
     def _from_latest_compact(self, wanted: list[int]) -> dict[int, list[FileEntry]]:
         latest = self.get_latest_batch_id()
-        compact = -1 if latest is None else (latest + 1) // self.interval * self.interval - 1
+        compact = -1 if latest is None else self._latest_compact(latest)
         entries = self.get(compact) if compact >= 0 else None
         by_batch: dict[int, list[FileEntry]] = {}
         for entry in entries or ():

@@ -27,6 +27,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from minispark_stream.engine.operators.instance_metrics import reported
 from minispark_stream.engine.operators.told import Told
+from minispark_stream.engine.state.state_files import LAST_UPLOADED
 from minispark_stream.engine.state.state_store import StateStoreMetrics
 
 
@@ -105,7 +106,7 @@ def _custom(metrics: Iterable[Mapping[str, int]], most_instances: int) -> dict[s
     of_stores: dict[str, int] = {}
     for one in metrics:
         for name, value in one.items():
-            if name.startswith("SnapshotLastUploaded"):
+            if name.startswith(LAST_UPLOADED):
                 of_stores[name] = value
             else:
                 total[name] = total.get(name, 0) + value

@@ -24,6 +24,7 @@ from minispark_stream.engine.runtime.running_query import RunningQuery
 from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
 from minispark_stream.engine.sources.base import Offset
+from minispark_stream.engine.state.state_files import LAST_UPLOADED
 from minispark_stream.engine.times import iso_time
 
 
@@ -59,7 +60,7 @@ _DONE = (
 
 def _quiet(operator: Mapping[str, Any]) -> dict[str, Any]:
     """The report of a stateful operator that has done nothing since (StateOperatorProgress.copyForNoExecution)."""
-    of_state = ("SnapshotLastUploaded", "stateOnCurrentVersionSizeBytes")
+    of_state = (LAST_UPLOADED, "stateOnCurrentVersionSizeBytes")
     custom = {name: value if name.startswith(of_state) else 0 for name, value in operator["customMetrics"].items()}
     return {**operator, **dict.fromkeys(_DONE, 0), "customMetrics": custom}
 

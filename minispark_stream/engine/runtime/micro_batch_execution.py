@@ -35,6 +35,7 @@ from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
 from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.engine.runtime.finish_trigger import finish_trigger, quiet_progress
+from minispark_stream.engine.runtime.micro_batch_execution_context import status_message
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
 from minispark_stream.engine.runtime.real_time_mode import check_sources
 from minispark_stream.engine.runtime.run_batch import run_batch
@@ -123,7 +124,7 @@ class MicroBatchExecution(StreamExecution):
         if not self.context.is_current_batch_constructed:
             self.update_status(message="Waiting for data to arrive")
             return False
-        self.update_status(message="Processing new data" if has_data else "No new data but cleaning up state")
+        self.update_status(message=status_message(has_data))
         self.context = run_batch(self, self.context)  # (4) to (10)
         self._report()
         return True

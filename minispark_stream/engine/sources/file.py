@@ -37,8 +37,13 @@ from pyspark.errors import IllegalArgumentException, UnsupportedOperationExcepti
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
-from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
+    CompactionConf,
+    FileEntry,
+    FileStreamSourceLog,
+    log_offset,
+)
+from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.engine.jvm import expressions, files, plans, sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
@@ -236,10 +241,10 @@ class FileStreamSource(SupportsTriggerAvailableNow):
 
 
 def _log_offset(offset: Offset) -> int:
-    try:
-        return number(json_object(offset), "logOffset", None)
-    except ValueError as e:
-        raise offset_of_another_source(offset, "file") from e
+    entry = log_offset(offset)
+    if entry is None:
+        raise offset_of_another_source(offset, "file")
+    return entry
 
 
 def is_below(uri: str, root: str) -> bool:

@@ -127,12 +127,21 @@ def write_operator_metadata(state_dir: str, metadata: OperatorStateMetadata, bat
 def _file(manager: CheckpointFileManager, operator_id: int) -> str | None:
     """The file with the newest metadata of an operator."""
     folder = f"{operator_id}/_metadata"
-    if manager.exists(f"{folder}/metadata"):
-        return f"{folder}/metadata"
-    if not manager.exists(f"{folder}/v2"):
-        return None
-    batches = [b for name, *_ in manager.list(f"{folder}/v2") if (b := canonical_number(name)) is not None]
-    return f"{folder}/v2/{max(batches)}" if batches else None
+    names = [*_names(manager, folder), *(f"v2/{name}" for name in _names(manager, f"{folder}/v2"))]
+    newest = newest_metadata(names)
+    return None if newest is None else f"{folder}/{newest}"
+
+
+def _names(manager: CheckpointFileManager, folder: str) -> list[str]:
+    return [name for name, *_ in manager.list(folder)] if manager.exists(folder) else []  # there may be a file in its place
+
+
+def newest_metadata(names: Sequence[str]) -> str | None:
+    """Of the files in the `_metadata` of an operator, the one with its newest metadata: `metadata`, or the last of `v2/`."""
+    if "metadata" in names:
+        return "metadata"
+    batches = [b for name in names if name.startswith("v2/") and (b := canonical_number(name.removeprefix("v2/"))) is not None]
+    return f"v2/{max(batches)}" if batches else None
 
 
 def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], batch_id: int) -> None:

@@ -21,6 +21,7 @@ Shown by tests/unit/engine/state/test_state_store.py::test_a_damaged_delta_is_on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,6 +40,9 @@ from minispark_stream.engine.state.state_records import (
     records,
 )
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId, state_error
+
+LAST_UPLOADED = "SnapshotLastUploaded"  # how the names of `last_uploaded` begin
+LAST_UPLOADED_OF = re.compile(rf"{LAST_UPLOADED}\.partition_\d+_(?P<store>.+)")
 
 
 class StoreFile(NamedTuple):
@@ -203,8 +207,7 @@ class StateFiles:
 
     @property
     def last_uploaded(self) -> str:
-        """The name of the metric that says of which version a snapshot has been uploaded last."""
-        return f"SnapshotLastUploaded.partition_{self.store_id.partition_id}_{self.store_id.store_name}"
+        return last_uploaded(self.store_id.partition_id, self.store_id.store_name)
 
     def _encoded(self, changes: Sequence[Change], version: int) -> bytes:
         return encode_records(changes, self.conf.row_checksum_enabled)
@@ -273,6 +276,11 @@ class StateFiles:
         condition = f"CANNOT_LOAD_STATE_STORE.{sub_condition}"
         text = f"An error occurred during loading state. {text}"
         return state_error(condition, text, "58030", fileToRead=file, clazz=self)
+
+
+def last_uploaded(partition: int, store: str) -> str:
+    """The name of the metric that says of which version of a store a snapshot was uploaded last."""
+    return f"{LAST_UPLOADED}.partition_{partition}_{store}"
 
 
 def files_of(store_id: StateStoreId, conf: StateStoreConf) -> StateFiles:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import is_compact
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.sheet import GONE, GREY, HELD, MARGIN, MARKED, NEW, OUT, PALE, VIOLET, Look, Sheet, Shown
@@ -59,7 +60,7 @@ class Entry:
 
     @property
     def is_compact(self) -> bool:
-        return self.name.endswith(".compact")
+        return is_compact(self.name)
 
 
 @dataclass(frozen=True)

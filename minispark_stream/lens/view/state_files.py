@@ -23,13 +23,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minispark_stream.engine.state.replay import bases, file_names
+from minispark_stream.engine.state.state_files import LAST_UPLOADED_OF, last_uploaded
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import plural
 
 MOST_PARTITIONS = 1000
-_SNAPSHOT = re.compile(r"SnapshotLastUploaded\.partition_\d+_(.+)")
 _FILE = re.compile(r"(\d{1,18})(?:_[0-9a-f-]{36})?\.(delta|snapshot|changelog|zip)")
 
 Place = tuple[int, int, str]  # operator, partition, store
@@ -156,8 +156,8 @@ def changed(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:
 def places(event: Event) -> Iterator[Place]:
     """The stores that a stateful operator has written."""
     operator, metrics = as_int(event.inputs.get("operatorId")) or 0, as_map(event.outputs.get("metrics"))
-    told = (_SNAPSHOT.fullmatch(str(name)) for name in as_map(metrics.get("customMetrics")))
-    stores = as_list(event.inputs.get("stores")) or sorted({found[1] for found in told if found}) or ("default",)
+    told = (LAST_UPLOADED_OF.fullmatch(str(name)) for name in as_map(metrics.get("customMetrics")))
+    stores = as_list(event.inputs.get("stores")) or sorted({found["store"] for found in told if found}) or ("default",)
     partitions = as_int(metrics.get("numShufflePartitions")) or 0  # of the query; some operators have one partition
     if instances := as_int(metrics.get("numStateStoreInstances")):
         partitions = min(partitions, -(-instances // len(stores)))
@@ -181,7 +181,7 @@ def _reported(known: Files, event: Event, place: Place, written: int) -> Files:
     """With what real Spark reports about snapshots, and the model about those that a batch wrote."""
     told = as_map(as_map(event.outputs.get("metrics")).get("customMetrics"))
     suffixes = ("changelog", "zip") if any(str(name).startswith("rocksdb") for name in told) else known.suffixes
-    version = as_int(told.get(f"SnapshotLastUploaded.partition_{place[1]}_{place[2]}"))
+    version = as_int(told.get(last_uploaded(*place[1:])))
     return replace(
         known,
         suffixes=suffixes,

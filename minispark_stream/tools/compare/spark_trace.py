@@ -19,6 +19,9 @@ is taken from the reports.
 Spark reports how long a phase took, but not when it began, so the phases of a trigger are laid end to end. A batch without a
 `walCommit` was already in the log: it is run again after a restart. If the reports do not begin with batch 0, or the logs are
 gone, the trace has a note that says so.
+
+The watermark that finds late rows is shown as that of the batch before. This is so unless
+`spark.sql.streaming.statefulOperator.allowMultiple` is off, and neither reports nor logs say whether it is.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import batch_of_file, log_offset, names_of_batch
+from minispark_stream.engine.runtime.micro_batch_execution_context import status_message
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import MAX_ROWS, Event
 from minispark_stream.lens.trace.trace import Trace
@@ -99,10 +104,10 @@ def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any], names
     files = CheckpointFileManager(checkpoint)
     paths = [f"offsets/{batch_id}", f"commits/{batch_id}"]
     for called, source in named_sources(progress, names):
-        start, end = (_log_offset(source.get(key)) for key in ("startOffset", "endOffset"))
+        start, end = (log_offset(_text(source.get(key))) for key in ("startOffset", "endOffset"))
         if end is not None:
             for n in range(0 if start is None else start + 1, end + 1):
-                paths += [f"sources/{called}/{n}", f"sources/{called}/{n}.compact"]
+                paths += [f"sources/{called}/{name}" for name in names_of_batch(n)]
     found = {}
     for name in paths:
         with suppress(FileNotFoundError):
@@ -189,13 +194,14 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
     n, began = writer.batch_id, writer.now_ms
     sources = batch.sources
     watermark = batch.watermark_ms
+    new_data = any(source.get("startOffset") != source.get("endOffset") for _, source in sources)
     if begins:
         writer.step(
             "populateStartOffsets", 0, 0, {},
             {"batchId": n, "rerun": batch.rerun, "start": _by_source(sources, "startOffset"), "watermark": watermark},
         )
     if not batch.rerun:
-        _construct(writer, batch, sources, durations, watermark)
+        _construct(writer, batch, sources, durations, watermark, new_data)
     run_began = writer.now_ms
     late = watermarks.get(n - 1) if n > 0 else 0  # unknown, if the batch before is not in here
     for i, (name, source) in enumerate(sources):
@@ -234,15 +240,13 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
         "batchId": n, "start": _by_source(sources, "startOffset"), "end": _by_source(sources, "endOffset")}, {}, run_began)
     writer.step("finishTrigger", 1, 0, {}, {"progress": dict(progress)})
     total = max(durations.get("triggerExecution", 0), writer.now_ms - began)
-    writer.step("trigger", 0, total, {}, {"ran": True, "message": "Processing new data" if progress.get("numInputRows")
-                                          else "No new data but cleaning up state"}, began)
+    writer.step("trigger", 0, total, {}, {"ran": True, "message": status_message(new_data)}, began)
 
 
 def _construct(
-    writer: _Writer, batch: SparkBatch, sources: Sources, durations: Mapping[str, float], watermark: Any
+    writer: _Writer, batch: SparkBatch, sources: Sources, durations: Mapping[str, float], watermark: Any, new_data: bool
 ) -> None:
     began, n = writer.now_ms, writer.batch_id
-    new_data = any(s.get("startOffset") != s.get("endOffset") for _, s in sources)
     for i, (name, source) in enumerate(sources):
         writer.step(
             "latestOffset", 2, durations.get("latestOffset", 0) if i == 0 else 0,
@@ -263,7 +267,7 @@ def _files(batch: SparkBatch, source: str) -> list[str]:
     found = []
     for name, text in batch.logs.items():
         if name.startswith(f"sources/{source}/"):
-            own = int(name.rsplit("/", 1)[-1].removesuffix(".compact"))
+            own = batch_of_file(name.rpartition("/")[2])
             for line in text.split("\n")[1:]:
                 try:
                     entry = json.loads(line)
@@ -272,14 +276,6 @@ def _files(batch: SparkBatch, source: str) -> list[str]:
                 if entry.get("batchId") == own:
                     found.append(entry.get("path"))
     return found
-
-
-def _log_offset(offset: Any) -> int | None:
-    try:
-        value = json.loads(offset)["logOffset"]
-    except (KeyError, TypeError, ValueError):  # an offset of another source
-        return None
-    return value if isinstance(value, int) else None
 
 
 def _text(offset: Any) -> str | None:

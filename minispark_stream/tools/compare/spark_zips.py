@@ -12,17 +12,15 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.state.maintenance import find_stores
+from minispark_stream.engine.state.state_files import LAST_UPLOADED_OF
 from minispark_stream.extras.rocksdb.changelog import FILE
 from minispark_stream.extras.rocksdb.snapshot_zip import read_zip_metadata
-
-_UPLOADED = re.compile(r"SnapshotLastUploaded\.partition_\d+_.+")
 
 
 def read_zips(checkpoint: str, progress: Mapping[str, Any]) -> dict[int, Sequence[Mapping[str, Any]]]:
@@ -35,7 +33,7 @@ def read_zips(checkpoint: str, progress: Mapping[str, Any]) -> dict[int, Sequenc
 
 
 def _zips(state_dir: str, operator: int, report: Mapping[str, Any], written: int) -> Iterator[Mapping[str, Any]]:
-    versions = {written} | {version for name, version in report["customMetrics"].items() if _UPLOADED.fullmatch(name)}
+    versions = {written} | {version for name, version in report["customMetrics"].items() if LAST_UPLOADED_OF.fullmatch(name)}
     for partition in range(report["numShufflePartitions"]):
         with suppress(FileNotFoundError):
             for store_id in find_stores(state_dir, operator, partition):

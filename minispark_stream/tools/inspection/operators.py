@@ -24,7 +24,7 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
-from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
+from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, newest_metadata
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
@@ -138,15 +138,12 @@ def _open(
 
 
 def _metadata(files: ReadOnlyFiles, operator_id: int, findings: list[Finding]) -> _Metadata:
-    name = f"state/{operator_id}/_metadata/metadata"
-    if name in files.files:
-        return _read_metadata(files, name, findings)
-    folder = f"state/{operator_id}/_metadata/v2/"
-    newest = _newest(files, folder)
+    folder = f"state/{operator_id}/_metadata/"
+    newest = newest_metadata([name.removeprefix(folder) for name in files.files if name.startswith(folder)])
     if newest is None:
-        findings.append(Finding("note", name, "missing; Spark writes it again at the next start"))
+        findings.append(Finding("note", f"{folder}metadata", "missing; Spark writes it again at the next start"))
         return _Metadata()
-    return _read_metadata(files, newest, findings)
+    return _read_metadata(files, f"{folder}{newest}", findings)
 
 
 def _read_metadata(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> _Metadata:
@@ -159,8 +156,8 @@ def _read_metadata(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> 
     return _Metadata(found.operator_name, partitions, tuple(prefixes), prefixes, found.properties or {}, schema_files)
 
 
-def _newest(files: ReadOnlyFiles, folder: str) -> str | None:
-    """The file with the greatest number (before a "_") in a folder."""
+def _newest_schema(files: ReadOnlyFiles, folder: str) -> str | None:
+    """The schema file with the greatest batch id, which is before the "_" of its name."""
     numbered = {
         int(found.group(1)): name for name in files.files
         if name.startswith(folder) and (found := re.fullmatch(r"([0-9]{1,18})(?:_.*)?", name.removeprefix(folder)))
@@ -182,7 +179,7 @@ def _schemas(
         return (Family(store, *one, prefix(metadata.num_cols_prefix_key.get(store, 0))),) if one else ()
     folder = f"state/{operator_id}/_stateSchema/{store}/"
     named = [f"{folder}{name}" for name in metadata.schema_files.get(store, ()) if f"{folder}{name}" in files.files]
-    if not named and (newest := _newest(files, folder)):
+    if not named and (newest := _newest_schema(files, folder)):
         named = [newest]
     if named:
         read = (attempt(partial(_families, files, name), name, findings) for name in named)

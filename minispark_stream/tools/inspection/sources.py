@@ -19,7 +19,13 @@ from dataclasses import replace
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
-from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
+    CompactionConf,
+    FileEntry,
+    FileStreamSourceLog,
+    batch_of_file,
+    log_offset,
+)
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.engine.checkpointing.offset_seq_log import SOURCE_NAME
 from minispark_stream.tools.inspection.contents import Batch, Finding, SourceLog
@@ -28,6 +34,8 @@ from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 
 MAX_SOURCES = 1000  # a log with more sources is forged
 SHOWN = 500  # characters of a log entry whose form is not known
+
+LogFile = tuple[int, str, int]  # batch id, name, size
 
 
 def read_sources(
@@ -47,12 +55,12 @@ def read_sources(
         by_source[source_id] = [None] * len(found)
         if kind == "files":
             entries = _file_entries(files, source_id, own_log, findings)
-            source = replace(source, num_files=len(entries), entries={name: f"{size:,} bytes" for name, size in own_log})
+            source = replace(source, num_files=len(entries), entries={name: f"{size:,} bytes" for _, name, size in own_log})
             by_source[source_id] = files_of_batches(found, offsets, entries)
             _check_log_reaches(source_id, found, offsets, entries, own_log, findings)
         else:
             source = replace(source, entries={
-                name: _beginning(files, f"sources/{source_id}/{name}", findings) for name, _ in own_log
+                name: _beginning(files, f"sources/{source_id}/{name}", findings) for _, name, _ in own_log
             })
         sources.append(source)
     with_files = tuple(replace(b, files={s: of[i] for s, of in by_source.items()}) for i, b in enumerate(found))
@@ -81,13 +89,6 @@ def kind_of(offset: str | None, has_log: bool) -> str:  # (1)
             return "a number: memory, socket or the like"
         case _:
             return "other"
-
-
-def log_offset(offset: str | None) -> int | None:
-    """The entry of the source's log that a file source's offset names."""
-    value = _value(offset)
-    number: Any = value.get("logOffset") if isinstance(value, dict) else value
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 def _value(offset: str | None) -> Any:
@@ -120,26 +121,26 @@ def files_of_batches(
     return result
 
 
-def _log_files(files: ReadOnlyFiles) -> dict[str, list[tuple[str, int]]]:
-    """Source -> (name, size) of the files in its log, by batch id."""
-    logs: dict[str, list[tuple[str, int]]] = {}
+def _log_files(files: ReadOnlyFiles) -> dict[str, list[LogFile]]:
+    """The files in the log of each source, by batch id."""
+    logs: dict[str, list[LogFile]] = {}
     for path, size in files.files.items():
         folder, _, rest = path.partition("/")
         source_id, _, name = rest.partition("/")
         in_a_source = folder == "sources" and SOURCE_NAME.fullmatch(source_id)
-        if in_a_source and canonical_number(name.removesuffix(".compact")) is not None:
-            logs.setdefault(source_id, []).append((name, size))
-    return {i: sorted(names, key=lambda n: int(n[0].removesuffix(".compact"))) for i, names in logs.items()}
+        if in_a_source and (batch_id := batch_of_file(name)) is not None:
+            logs.setdefault(source_id, []).append((batch_id, name, size))
+    return {i: sorted(found) for i, found in logs.items()}
 
 
 def _file_entries(
-    files: ReadOnlyFiles, source_id: str, names: Sequence[tuple[str, int]], findings: list[Finding]
+    files: ReadOnlyFiles, source_id: str, own_log: Sequence[LogFile], findings: list[Finding]
 ) -> list[FileEntry]:
     """Every entry of a file source's log, by the id under which the file was logged."""
     folder = files.folder(f"sources/{source_id}")
     log = FileStreamSourceLog(folder, CompactionConf(delete_expired=False))
     entries: dict[tuple[int, str], FileEntry] = {}
-    for name, _ in names:
+    for _, name, _ in own_log:
         one = attempt(lambda name=name: read_entry(log, name), f"sources/{source_id}/{name}", findings)  # type: ignore[misc]
         entries |= {(e.batch_id, e.path): e for e in one or ()}
     return [entries[key] for key in sorted(entries, key=lambda k: k[0])]
@@ -160,11 +161,11 @@ def _beginning(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> str:
 
 def _check_log_reaches(
     source_id: str, found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry],
-    names: Sequence[tuple[str, int]], findings: list[Finding],
+    own_log: Sequence[LogFile], findings: list[Finding],
 ) -> None:
     """Each offset that a restart may need must be in the source's log."""
     ids = [entry.batch_id for entry in entries]
-    in_names = {int(name.removesuffix(".compact")) for name, _ in names}
+    in_names = {batch_id for batch_id, _, _ in own_log}
     for batch, offset in list(zip(found, offsets))[-2:]:
         n = log_offset(offset)
         if n is None or n < 0 or n in in_names or (at := bisect_left(ids, n)) < len(ids) and ids[at] == n:

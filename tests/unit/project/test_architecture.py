@@ -90,8 +90,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # -- the tools ----------------------------------------------------------------------------------------------
     "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
     "tools.compare": (
-        "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.state", "engine.checkpointing", "session",
-        "streaming_query", "engine.jvm", "engine.times",
+        "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.runtime", "engine.state", "engine.checkpointing",
+        "session", "streaming_query", "engine.jvm", "engine.times",
     ),
     "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
         "tools.explanation", "tools.compare", "tools.inspection", "lens.view", "lens.trace.trace", "lens.trace",

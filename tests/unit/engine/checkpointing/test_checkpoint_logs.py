@@ -22,6 +22,7 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
     FileEntry,
     FileStreamSourceLog,
     derive_compact_interval,
+    log_offset,
 )
 from minispark_stream.engine.checkpointing.offset_seq_log import (
     RELEVANT_CONFS,
@@ -304,6 +305,14 @@ class TestStreamMetadata:
 
 def entries(*names: str, batch_id: int) -> tuple[FileEntry, ...]:
     return tuple(FileEntry(f"file:///{name}", 1, batch_id) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("offset", "entry"),
+    [('{"logOffset":3}', 3), ('{"logOffset":true}', None), ('{"offset":3}', None), ("3", None), ("[" * 100_000, None), (None, None)],
+)
+def test_an_offset_of_a_file_source_names_an_entry_of_its_log(offset: str | None, entry: int | None) -> None:
+    assert log_offset(offset) == entry
 
 
 class TestFileStreamSourceLog:

@@ -29,6 +29,7 @@ from minispark_stream.engine.state.operator_state_metadata import (
     OperatorStateMetadata,
     StateStoreMetadata,
     check_operators,
+    newest_metadata,
     read_operator_metadata,
     write_operator_metadata,
 )
@@ -204,6 +205,12 @@ def test_metadata_is_that_of_spark(tmp_path: Path) -> None:
     assert read_operator_metadata(str(tmp_path), 1) is None
     write_operator_metadata(str(tmp_path), DEDUPE)  # it is there: left as it is
     assert read_operator_metadata(str(tmp_path), 0) == COUNT
+
+
+def test_the_newest_metadata_is_in_a_file_that_spark_may_have_written() -> None:
+    assert newest_metadata(["v2/9", "v2/10", "v2/011", "v2/12_x", "v2/.13.crc"]) == "v2/10"
+    assert newest_metadata(["v2/9", "metadata"]) == "metadata"
+    assert newest_metadata(["v2/011", "9"]) is None
 
 
 def test_the_first_batch_writes_what_is_missing_and_a_restart_checks_it(tmp_path: Path) -> None:

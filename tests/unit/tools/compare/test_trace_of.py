@@ -96,6 +96,16 @@ def test_whether_a_batch_would_run_without_its_rows_is_told_only_where_there_wer
     assert said[0] == "there is new data: run a batch" and said[1].startswith("no new data, but a stateful operator has work")
 
 
+def test_a_new_file_without_rows_is_new_data_as_in_the_model() -> None:
+    (source,) = report(1)["sources"]
+    empty_file = {**report(1), "numInputRows": 0, "sources": [{**source, "numInputRows": 0}]}
+    nothing = {**report(2), "sources": [{**source, "startOffset": source["endOffset"]}]}
+    trace = spark_trace([SparkBatch(one, {}) for one in (report(0), empty_file, nothing)])
+    assert [outs["message"] for _, _, outs in steps(trace, "trigger")] == [
+        "Processing new data", "Processing new data", "No new data but cleaning up state",
+    ]
+
+
 def test_a_query_that_failed_has_a_last_batch_that_failed(tmp_path: Path) -> None:
     for reports, failed in (([], 0), ([report(0), report(1)], 2)):
         trace = spark_trace([SparkBatch(one, logs(one["batchId"])) for one in reports], error="ValueError: boom")

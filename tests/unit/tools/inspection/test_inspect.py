@@ -62,6 +62,13 @@ def test_batches_have_offsets_watermarks_times_confs_commits_and_files(checkpoin
     assert [b.files for b in (first, second, third)] == [{"0": ("file:///in/0.json",)}, {"0": ("file:///in/1.json",)}, {"0": ()}]
 
 
+def test_a_bare_number_is_no_offset_of_a_file_source(checkpoint: Path) -> None:
+    """A restart refuses it, too."""
+    entry = checkpoint / "offsets/0"
+    entry.write_text(entry.read_text().replace('{"logOffset":0}', "0"))
+    assert [batch.files for batch in inspect(str(checkpoint)).batches] == [{"0": ()}, {"0": None}, {"0": ()}]
+
+
 def test_the_state_is_decoded(checkpoint: Path) -> None:
     (operator,) = inspect(str(checkpoint)).operators
     assert (operator.operator_id, operator.name, operator.num_partitions, operator.provider) == (0, "stateStoreSave", 2, "HDFS-backed")

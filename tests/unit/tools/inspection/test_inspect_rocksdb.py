@@ -77,6 +77,13 @@ def test_each_column_family_is_a_store(checkpoint: Path) -> None:
         report.rows(1)
 
 
+@pytest.mark.parametrize("name", ["07", "5_x"])
+def test_a_stray_file_beside_the_metadata_is_passed_over_as_by_a_restart(checkpoint: Path, name: str) -> None:
+    before = inspect(str(checkpoint)).operators
+    (checkpoint / "state/1/_metadata/v2" / name).write_text("no metadata")
+    assert inspect(str(checkpoint)).operators == before and findings(checkpoint) == []
+
+
 def test_nothing_is_written_and_no_folder_is_made(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = content(checkpoint.parent)
     monkeypatch.setattr(os, "mkdir", lambda *a, **k: pytest.fail("a folder"))
