@@ -178,8 +178,8 @@ class Due:
 def what_is_due(store_id: StateStoreId, conf: StateStoreConf, committed: int, unique_id: str | None) -> Due:
     """What is to be done for a store, according to the names of its files."""
     files = files_of(store_id, conf)
-    files.opens(committed, unique_id)
     try:
+        files.opens(committed, unique_id)
         present = [f for f in files.store_files() if f.version <= committed]
         snapshot = snapshot_due(present, files.most_deltas)
         deletable = files_to_delete(present, conf.min_versions_to_retain)

@@ -154,7 +154,7 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
     """
     now = {m.operator_id: m.operator_name for m in current}
     after = _pairs(now)
-    if batch_id > 0 and now and _is_empty(state_dir):
+    if batch_id > 0 and now and not CheckpointFileManager(state_dir).list():
         condition = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
         text = (
             "Cannot restart streaming query with stateful operators because the state directory is empty or missing.\n"
@@ -176,13 +176,6 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
         raise state_error(condition, text, "42K03", OpsInMetadataSeq=before, OpsInCurBatchSeq=after)
     for metadata in current:
         write_operator_metadata(state_dir, metadata, batch_id)
-
-
-def _is_empty(state_dir: str) -> bool:
-    try:
-        return not CheckpointFileManager(state_dir).list("")
-    except FileNotFoundError:
-        return True
 
 
 def _stored_operators(state_dir: str) -> dict[int, str]:

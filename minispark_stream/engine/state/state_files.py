@@ -158,7 +158,7 @@ class StateFiles:
     def store_files(self) -> list[StoreFile]:
         """The delta and snapshot files by version; if a version has both, the snapshot (Spark's fetchFiles)."""  # (3)
         found: dict[int, StoreFile] = {}
-        for name, *_ in self._names():
+        for name, *_ in self.manager.list():
             stem, _, suffix = name.partition(".")
             version, is_snapshot = canonical_number(stem), suffix == self.snapshot
             if version is not None and suffix in (self.delta, self.snapshot):
@@ -237,12 +237,6 @@ class StateFiles:
             raise state_error(f"CANNOT_LOAD_STATE_STORE.{condition}", text, "58030", msg=e) from None
         self.row_format = None
         return changes
-
-    def _names(self) -> list[tuple[str, int, int]]:
-        try:
-            return self.manager.list("")
-        except FileNotFoundError:
-            return []
 
     def _write(self, name: str, records: bytes, overwrite: bool = True) -> object:
         if not self._has_directory:

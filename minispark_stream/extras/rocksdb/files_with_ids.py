@@ -77,7 +77,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
         return super().write_version(version, changes, num_keys, False)
 
     def snapshots(self) -> list[int]:
-        names = {name for name, *_ in self._names()}
+        names = {name for name, *_ in self.manager.list()}
         known = self._back(max(self._ids, default=0))
         return sorted(v for v, unique_id in known if f"{v}_{unique_id}.{self.snapshot}" in names)
 
@@ -104,7 +104,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
     # -- (3) ids ------------------------------------------------------------------------------------------------
 
     def _lineage(self, version: int) -> Mapping[int, str]:
-        names = {name for name, *_ in self._names()}
+        names = {name for name, *_ in self.manager.list()}
         lineage = {}
         for v in range(version - 1, 0, -1):
             lineage[v] = self._id(v)
@@ -144,7 +144,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
 
     def _by_version(self) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
-        for name, *_ in sorted(self._names()):
+        for name, *_ in sorted(self.manager.list()):
             if of := FILE.fullmatch(name):
                 found.setdefault(int(of[1]), []).append(name)
         return found

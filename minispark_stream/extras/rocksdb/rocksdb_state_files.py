@@ -147,7 +147,7 @@ class RocksDBStateFiles(StateFiles):
         return read_zip_metadata(self.manager.open(name)).ssts if self.manager.exists(name) else {}
 
     def unused(self, deleted: Sequence[str]) -> list[str]:  # (5)
-        zips = {name: time for name, _, time in self._names() if name.endswith(".zip") and name not in deleted}
+        zips = {name: time for name, _, time in self.manager.list() if name.endswith(".zip") and name not in deleted}
         needed = {table for name in zips for table in read_zip_metadata(self.manager.open(name)).ssts}
         found = self.manager.list(TABLES) if zips else []
         return [f"{TABLES}/{name}" for name, _, time in found

@@ -179,7 +179,7 @@ def _finish(ins: Values, outs: Values) -> str:
 def _maintain(ins: Values, outs: Values) -> str:
     store = f"operator {plain(ins.get('operatorId'))}, partition {plain(ins.get('partition'))}"
     snapshot = as_int(outs.get("snapshot"))
-    is_told = "worker" in outs  # else it failed, or the trace is older than this
+    is_told = "worker" in outs  # else the trace is older than this
     source = "" if not is_told else " from memory" if outs.get("fromMemory") else " from the files"
     written = "no snapshot due" if snapshot is None else f"snapshot of version {snapshot} written{source}"
     deleted = [plain(f) for f in as_list(outs.get("deleted"))]
