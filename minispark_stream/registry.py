@@ -3,7 +3,7 @@
 Models: DataSource.lookupDataSource (Source and Sink documents: short names), StreamSourceProvider and StreamSinkProvider,
 whose arguments the factories take.
 
-A name is looked up, whatever its case, in this order:
+A name is looked up in this order, whatever its case; but memory, foreach and foreachBatch have only this spelling:
 1. the sources and sinks of the model;
 2. those that were given to `register_source` and `register_sink`;
 3. the entry points `minispark_stream.sources` and `minispark_stream.sinks` of the installed packages;

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ from minispark_stream.engine.runtime.template import Template, compile_template
 
 __all__ = ["F", "MiniSparkSession", "at_once", "check", "compiled", "hint", "side_by_side", "spark"]
 
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of an environment that need not be activated
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.sql.shuffle.partitions", 2)

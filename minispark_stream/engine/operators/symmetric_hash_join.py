@@ -22,7 +22,7 @@ paper, 4.3: joins; From query to the plan).
                Repartition by key into N   (left, key, row)
                Repartition by key into N   (right, key, row)
 
-    l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows up to 12:20 are evicted: all r.ts to come are > 12:30
+    l.k = r.k and r.ts <= l.ts + 10 min, watermark 12:30      left rows up to 12:19:59.999 are evicted
 
 The state is in format 2, Spark's default. Formats 3 and 4, which need RocksDB, are in extras/join_in_families.
 

@@ -10,7 +10,8 @@ SymmetricHashJoin). The input consists of the new rows, and of those pairs from 
    unless an outer join must still emit it with nulls.
 2. Late rows are dropped before anything else. A row that fails the condition of its own side has no partners and is not stored:
    an outer join emits it with nulls at once.
-3. In a semi join, a left row is emitted with its first match. Then it is removed from the state, or not stored at all.
+3. In a semi join, a left row is emitted once, without its partner, when its first match is found. Then it is removed from the
+   state, or not stored at all.
 4. Evict the rows that the state watermarks have passed. Of a side that is outer, rows that were never matched are emitted with
    nulls.
 5. Commit the stores; emit the rows.

@@ -8,7 +8,7 @@ Models: JoinConditionSplitPredicates, and StreamingJoinHelper, which reads a tim
    is from the watermark.
 
     k1 = k2 AND v1 > 0 AND v1 < v2 AND t2 BETWEEN t1 AND t1 + 10 minutes
-    left: v1 > 0      both: v1 < v2, the range      shifts: left -10 minutes, right 0
+    left: v1 > 0      both: v1 < v2, the range      shifts: left -10 minutes - 1 ms, right -1 ms
 
 Differs from Spark: nothing.
 """

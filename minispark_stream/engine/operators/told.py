@@ -61,7 +61,8 @@ def told_of_calls(
         keys: the key of each call.
         counts: how many rows each call returned.
         by_rows: for this many keys, which come first, it was called because they had new rows; for the others, because of a
-        timer. due_ms: if a key may have several timers: the time of the one that fired.
+            timer.
+        due_ms: the time of the timer that fired, for each key that was called because of one; None if a key has only one timer.
     """
     fired = [key.slice(by_rows) for key in keys] + ([] if due_ms is None else [pa.array(due_ms, pa.int64())])
     yield Told(FIRED, record_batch(fired, len(counts) - by_rows))

@@ -13,9 +13,9 @@ Operators are numbered from 0, beginning at the sink, like their folders in the 
 
 Spark optimises the plan in every batch. The model does so only if the plan may change: if the query has a table or a subquery,
 whose files, cache or result may change; the current time or random numbers (engine/jvm/of_batch.py); or a semi join above an
-aggregation, whose place depends on the size of a stream (query_planner.py). Otherwise all leaves are streams, and a plan is
-kept for each set of sources that have new rows (the newest sixteen such plans), because to the optimizer, a stream without
-new rows is an empty relation:
+aggregation, whose place depends on the size of a stream (query_planner.py). Otherwise all leaves are streams. A query with
+one source, or with a limit, has one plan. For any other, a plan is kept for each set of sources that have new rows (the newest
+sixteen such plans), because to the optimizer, a stream without new rows is an empty relation:
 
     left.where("v > 5").join(right, "v")    both have rows       of the right rows, only those with v > 5 are joined and kept
                                             left has no rows     all right rows are kept

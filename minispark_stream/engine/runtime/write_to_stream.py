@@ -3,7 +3,7 @@
 Models: WriteToStream and ResolveWriteToStream (Execution flow; From query to the plan).
 
 1. Find the checkpoint: the option, or `spark.sql.streaming.checkpointLocation`/<name>, or, for sinks that need not remember
-   anything (memory, console, noop, foreachBatch), a temporary folder.
+   anything (memory, console, noop, foreachBatch, foreach), a temporary folder.
 2. Check the query for unsupported operations and output modes.
 3. Read or create `metadata` (the id of the query) in the checkpoint.
 

@@ -3,8 +3,9 @@
 Models: StateStore and StateStoreProvider (About state; SIGMOD'18 paper, section 6.1).
 
 A stateful operator keeps what it must remember from batch to batch in a store: a map from key bytes to value bytes (UnsafeRows)
-that has versions. Batch N opens version N, makes changes and commits version N + 1. A version never changes, so a batch that
-runs again opens the same version N and writes N + 1 once more: running it twice is the same as running it once.
+that has versions. Batch N opens version N, makes changes and commits version N + 1. What a committed batch has written never
+changes, so a batch that runs again opens the same version N and writes N + 1 once more, over what it wrote the first time:
+running it twice is the same as running it once.
 
 1. `get_store(id, conf, version)` opens a version (loaded_providers.py).
 2. The operator reads (`get`, `rows`, `prefix_scan`, `index`) and writes (`put`, `remove`), each for many keys in one call.
