@@ -32,7 +32,7 @@ from minispark_stream.engine.runtime.template import Template, compile_template
 
 __all__ = ["F", "MiniSparkSession", "at_once", "check", "compiled", "hint", "side_by_side", "spark"]
 
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of an environment that need not be activated
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers run it, too, if its environment is not activated
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.sql.shuffle.partitions", 2)

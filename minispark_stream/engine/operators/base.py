@@ -71,9 +71,9 @@ class BatchContext:
     `allow_multiple` is the conf `spark.sql.streaming.statefulOperator.allowMultiple`: whether each operator has watermarks of
     its own. `executed` collects the physical plans of the batch, from the bottom up, and `of_inputs` those of them that may
     read a source or a table: what a batch has read and observed is in the metrics of these. `began` collects how many seconds
-    Spark took to begin each plan. `state_variables` has what the processors of
-    transformWithState have declared, by operator id; all batches of a run share this dictionary. `unique_ids` are the ids of
-    the files that the batch begins with, by operator, in checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo.
+    Spark took to begin each plan. `state_variables` has what the processors of transformWithState have declared, by operator
+    id; all batches of a run share this dictionary. `unique_ids` are the ids of the files that the batch begins with, by
+    operator, in checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo.
     """
 
     session: SparkSession

@@ -181,6 +181,11 @@ class Deduplicate(StateTask):
     key_event_time: EventTime | None
     delay_ms: int | None
 
+    @property
+    def forgets(self) -> bool:
+        """Whether a time says when a key is no longer needed."""
+        return self.delay_ms is not None or self.key_event_time is not None
+
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """Process one partition with its open store; returns the rows that pass and what happened."""
         clock = Stopwatch()
@@ -191,7 +196,7 @@ class Deduplicate(StateTask):
         is_first = self._put_new(store, rows)  # (2)
         passed = without(rows, ~is_first)
         updates_ms = clock.lap()
-        read = 0 if self.delay_ms is None and self.key_event_time is None else store.num_keys
+        read = store.num_keys if self.forgets else 0
         expired = self._expired(store)  # (3)
         removed = store.remove(expired)
         removals_ms = clock.lap()

@@ -41,6 +41,7 @@ from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Stat
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.runtime.watermark_propagator import propagate
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
+from minispark_stream.engine.state.maintenance import Partition
 
 
 class IncrementalExecution:
@@ -101,6 +102,12 @@ class IncrementalExecution:
     def began_ms(self) -> int:
         """How long Spark took, during the planning, to begin to run parts that were planned already."""
         return round(1000 * sum(self.batch.began))
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        """All partitions of the state of this batch's operators."""
+        of_query = self.batch.num_partitions
+        return frozenset((op.operator_id, p) for op in self.template.operators for p in range(op.partitions(of_query)))
 
     def explain(self) -> str:
         """The physical plans of this batch, from the sink down; the stateful operators are between them."""

@@ -78,10 +78,10 @@ class MaintenanceTask:
     """(1) Runs maintenance on a thread of its own, every `interval_ms` milliseconds, until it is stopped.
 
     Args:
-        partitions: of the state. They are assigned anew when the query has another operator, as it may in a later batch.
+        partitions: of the state. There may be more of them later, when a batch has an operator that those before it had not.
     """
 
-    def __init__(self, partitions: tuple[Partition, ...], jobs: Jobs, interval_ms: int, step: Step):
+    def __init__(self, partitions: frozenset[Partition], jobs: Jobs, interval_ms: int, step: Step):
         self.partitions, self._jobs, self._interval_s, self._step = partitions, jobs, interval_ms / 1000, step
         self._stopped = threading.Event()
         self._thread = InheritableThread(target=self._run, name="state-store-maintenance-task", daemon=True)
@@ -109,7 +109,7 @@ class MaintenanceTask:
         self._jobs.end()
 
     def _maintain(self) -> None:
-        left, may_read = self.partitions, False
+        left, may_read = tuple(sorted(self.partitions)), False
         while left and not self._stopped.is_set():  # (2)
             results, still_left = self._jobs.run(left, may_read)
             for result in results:

@@ -208,7 +208,7 @@ class QueryPlanner:
         if not is_on or self._has_global_aggregate_or_limit:
             return
         operators, batch = execution.template.operators, execution.batch
-        expected = {(op.operator_id, p) for op in operators for p in range(op.partitions(batch.num_partitions))}
+        expected = execution.partitions
         done = {(op.operator_id, p) for op in operators for p in batch.written(op)}
         if missing := sorted(expected - done):
             raise spark_error(

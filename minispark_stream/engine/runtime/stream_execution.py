@@ -155,12 +155,10 @@ class StreamExecution(ABC):
 
     def start_maintenance(self, execution: IncrementalExecution) -> None:
         """From now on, write snapshots and delete old files in the background, if the batch has state."""
-        batch, operators = execution.batch, execution.template.operators
-        partitions = tuple((op.operator_id, p) for op in operators for p in range(op.partitions(batch.num_partitions)))
-        if self.maintenance is not None:  # not all operators need be in every batch
-            self.maintenance.partitions = tuple(dict.fromkeys((*self.maintenance.partitions, *partitions)))
-            return
-        if not operators:
+        batch, partitions = execution.batch, execution.partitions
+        if self.maintenance is not None:
+            self.maintenance.partitions |= partitions  # not all operators need be in every batch
+        if self.maintenance is not None or not partitions:
             return
 
         def ask_for(partitions: tuple[Partition, ...], may_read: bool) -> MaintenanceRound:

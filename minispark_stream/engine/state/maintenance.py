@@ -149,11 +149,12 @@ class Due:
     def do_maintenance(self) -> MaintenanceResult:
         """Snapshot and clean-up."""
         began, near, num_bytes, error = time.monotonic(), self.is_near(), 0, self.error
-        tables, deleted = dict[str, int](), list[str]()
+        tables: Mapping[str, int] = {}
+        deleted: list[str] = []
         if self.snapshot is not None:  # (1)
             try:
                 num_bytes = write_snapshot(self.files, self.snapshot)
-                tables = dict(self.files.tables(self.snapshot))
+                tables = self.files.tables(self.snapshot)
             except Exception as e:  # the query does not depend on it
                 error = e
         try:

@@ -127,13 +127,11 @@ def write_operator_metadata(state_dir: str, metadata: OperatorStateMetadata, bat
 def _file(manager: CheckpointFileManager, operator_id: int) -> str | None:
     """The file with the newest metadata of an operator."""
     folder = f"{operator_id}/_metadata"
-    names = [*_names(manager, folder), *(f"v2/{name}" for name in _names(manager, f"{folder}/v2"))]
+    names = [name for name, *_ in manager.list(folder)]
+    if "v2" in names:
+        names += [f"v2/{name}" for name, *_ in manager.list(f"{folder}/v2")]
     newest = newest_metadata(names)
     return None if newest is None else f"{folder}/{newest}"
-
-
-def _names(manager: CheckpointFileManager, folder: str) -> list[str]:
-    return [name for name, *_ in manager.list(folder)] if manager.exists(folder) else []  # there may be a file in its place
 
 
 def newest_metadata(names: Sequence[str]) -> str | None:

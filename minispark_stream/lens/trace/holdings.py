@@ -30,8 +30,8 @@ class Holding:
     `start_ms` and `end_ms` are event times (None if it has none); it is evicted when the watermark reaches `until_ms` (None:
     never). `counts` are its rows by batch, `emitted` the batches that emitted it, each with its place among the emitted rows;
     `evicted` is the batch that evicted it. A session grows: `extents` has its start and end after each batch that changed them,
-    and `merged_into` is the session that it became a part of, in batch `merged`. From batch `lost`
-    on, it is not known what became of it (4).
+    and `merged_into` is the session that it became a part of, in batch `merged`. From batch `lost` on, it is not known what
+    became of it (4).
     """
 
     operator_id: int

@@ -29,11 +29,10 @@ MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a
 
 @dataclass(frozen=True)
 class Lane:
-    """A row of one side. `last`: the batch that evicted it (None: it is still held); numbers of batches count from 0.
+    """A row of one side. `last`: the batch that evicted it (None: none so far); numbers of batches count from 0.
 
-    `lost`: the batch from which on nothing is known of it.
-    `is_late`: it was dropped. `is_stored`: False if it met the other side but was not stored. `is_alone`: it is emitted with
-    nulls.
+    `lost`: the batch from which on nothing is known of it. `is_late`: it was dropped. `is_stored`: False if it met the other
+    side but was not stored. `is_alone`: it is emitted with nulls.
     """
 
     label: str

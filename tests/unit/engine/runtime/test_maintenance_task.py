@@ -40,7 +40,7 @@ class Rounds:
         self.called: list[str] = []
         self.idle, self.waiting, self.cancelled = threading.Semaphore(0), threading.Event(), threading.Event()
         observer = Observer() if recorder is None else RecordingObserver(recorder)
-        self.task = MaintenanceTask(PARTITIONS, self, 1, lambda name, **what: observer.step(name, None, **what))
+        self.task = MaintenanceTask(frozenset(PARTITIONS), self, 1, lambda name, **what: observer.step(name, None, **what))
 
     def begin(self) -> None:
         self.called.append("begin")
