@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.jvm import builders, expressions, plans, scala, sessions
+from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.plan import streaming_relation
 from minispark_stream.engine.sinks.packed_rows import packed, packed_rows
 from minispark_stream.engine.sources.file_listing import File, Folder
@@ -48,11 +49,15 @@ def test_expression_ids_are_those_of_the_columns(spark):
     assert expressions.expression_ids(spark, plans.analyzed(spark.range(1).select())) == []
 
 
-@pytest.mark.parametrize("length", [0, 1, 3999, 4000, 4001, 20_000])
-def test_bytes_travel_as_a_text_in_pieces(spark, length):
-    data = (bytes(range(256)) * 79)[:length]
-    as_text = scala.function_of(spark, "org.apache.commons.codec.binary.StringUtils.newStringIso8859_1", "[B")
-    assert scala.long_text(spark, scala.seq(spark, [bytearray(data)]).iterator().map(as_text)).encode("latin-1") == data
+@pytest.mark.parametrize("sizes", [[], [0], [1], [40_000, 1], [3_000_000]])
+def test_bytes_of_an_iterator(spark, sizes):
+    arrays = [bytearray(range(256)) * (size // 256) + bytearray(size % 256) for size in sizes]
+    assert scala.bytes_of(spark, scala.seq(spark, arrays).iterator()) == b"".join(arrays)
+
+
+def test_an_iterator_that_fails_is_an_error_and_not_the_end_of_its_bytes(spark):
+    with pytest.raises(JavaError, match="Unexpected element type"):
+        scala.bytes_of(spark, scala.seq(spark, [bytearray(b"a row"), 5]).iterator())
 
 
 def test_arguments_are_passed_in_the_order_in_which_they_are_written(spark):
