@@ -100,7 +100,7 @@ def completed(world: World, other: World) -> World:
         commit_log=_entries(world.commit_log, other.commit_log),
         sources=tuple(_source(s, others_sources.get(name, s)) for name, s in sorted({**others_sources, **own}.items())),
         watermark=replace(
-            mark, operators=mark.operators or others.operators,
+            mark, measured=mark.measured or others.measured,
             **{name: getattr(others, name) for name in ("late", "eviction", "next") if getattr(mark, name) is None},
         ),
         operators=tuple(

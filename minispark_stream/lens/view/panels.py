@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from minispark_stream.lens.trace.values import as_int, entry_metadata
+from minispark_stream.lens.trace.measured import Measured
+from minispark_stream.lens.trace.values import entry_metadata
 from minispark_stream.lens.view.row_panels import NEW, rows_in, rows_out
-from minispark_stream.lens.view.sentences import EVICTION_MEANS, LATE_MEANS, WITHOUT_WATERMARK
+from minispark_stream.lens.view.sentences import EVICTION_MEANS, LATE_MEANS, NO_EVENT_TIME, WITHOUT_WATERMARK
 from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import clock_words, delay_words, offset_words, plural, short, short_clock, time_words
@@ -65,7 +66,7 @@ def _log_row(batch: int, offset: LogEntry | None, commit: LogEntry | None, none:
 def watermark(world: World) -> str:
     """The watermarks of this batch and of the next one, as points of one time axis."""
     view = world.watermark
-    newest = max((as_int(o.get("max")) or 0 for o in view.operators), default=0)
+    newest = max((one.newest_ms or 0 for one in view.measured), default=0)
     times = {
         "late": (view.late, "Late", f"the late watermark, of the batch before: {LATE_MEANS}"),
         "evict": (view.eviction, "Eviction", f"the eviction watermark, of this batch: {EVICTION_MEANS}"),
@@ -91,15 +92,17 @@ def watermark(world: World) -> str:
     ticks = "".join(f"<span>{short_clock(ms)}</span>" for ms in sorted({low, high}))
     date = escape(time_words(low).partition(" ")[0])
     head = ("", f"<span title='all times are in UTC'>{date}</span>", f"<div class='axis'>{ticks}</div>")
-    return table(head, rows) + "".join(f"<p class='note'>{_measured(o)}</p>" for o in view.operators)
+    return table(head, rows) + "".join(f"<p class='note'>{_measured(one)}</p>" for one in view.measured)
 
 
-def _measured(operator: Mapping[str, Any]) -> str:
-    newest, delay = as_int(operator.get("max")), as_int(operator.get("delayMs"))
-    name = f"<code>{say(operator.get('node') or 'event time')}</code>"
-    if not newest or delay is None:
-        return f"{name}: no row with an event time in this batch"
-    return f"{name}: {escape(clock_words(newest))} − {escape(delay_words(delay))} = {escape(clock_words(newest - delay))}"
+def _measured(one: Measured) -> str:
+    if one.newest_ms is None:
+        says = "no row with an event time in this batch"
+    elif one.reached_ms is None:
+        says = NO_EVENT_TIME
+    else:
+        says = f"{clock_words(one.newest_ms)} − {delay_words(one.delay_ms)} = {clock_words(one.reached_ms)}"
+    return f"<code>{say(one.node)}</code>: {escape(says)}"
 
 
 def sources(world: World) -> str:

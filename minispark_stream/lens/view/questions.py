@@ -29,8 +29,9 @@ from typing import NamedTuple
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.facts import BatchFacts
 from minispark_stream.lens.trace.fates import AGGREGATES, BEYOND, DUPLICATE, KEPT, LATE, PASSED, Fate, Fates, decisive
+from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.fate import told
 from minispark_stream.lens.view.fate_watermarks import counted
 from minispark_stream.lens.view.sentences import narrate
@@ -211,30 +212,28 @@ def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
 
 def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
     before, after = as_int(event.inputs.get("watermark")), as_int(event.outputs.get("watermark"))
-    measured = [
-        (plain(o.get("node")), newest, delay) for o in map(as_map, as_list(event.outputs.get("operators")))
-        if (newest := as_int(o.get("max"))) and (delay := as_int(o.get("delayMs"))) is not None
-    ]
-    if before is None or not after or not measured:
+    nodes = [one for one in measured(event.outputs) if one.reached_ms]
+    if before is None or not after or not nodes:
         return
-    reached = [newest - delay for _, newest, delay in measured]
-    times = sorted({before, after, min(reached), max(reached), max(newest for _, newest, _ in measured)})
+    reached, newest = [one.reached_ms or 0 for one in nodes], max(one.newest_ms or 0 for one in nodes)
+    times = sorted({before, after, min(reached), max(reached), newest})
     if len(times) == 1:
         return
     days = {time_words(ms).split(" ")[0] for ms in times if ms}
     said = clock_words if len(days) == 1 else time_words
     each = "; ".join(
-        f"{f'of {node}, ' if len(measured) > 1 else ''}the newest event time is {said(newest)}, the delay {delay_words(delay)}"
-        for node, newest, delay in measured
+        f"{f'of {plain(one.node)}, ' if len(nodes) > 1 else ''}the newest event time is {said(one.newest_ms)}, "
+        f"the delay {delay_words(one.delay_ms)}"
+        for one in nodes
     )
-    policy = f" The {plain(event.inputs.get('policy'))}imum of all operators counts." if len(measured) > 1 else ""
+    policy = f" The {plain(event.inputs.get('policy'))}imum of all operators counts." if len(nodes) > 1 else ""
     so_far = f"The watermark is {said(before)}" if before else "There is no watermark yet"
     asks = f"In this batch, {each}.{policy} {so_far}. What is the next one?"
     whose = {
         after: "",  # of several operators it may be one that another batch has measured
         max(reached): "that is the greatest of the operators" if len(reached) > 1 else "it never goes back",
         **({min(reached): "that is the least of the operators"} if len(reached) > 1 else {}),
-        max(newest for _, newest, _ in measured): "that is the newest event time, from which the delay is still to be taken",
+        newest: "that is the newest event time, from which the delay is still to be taken",
         before: "that is the watermark so far, and it moves",
     }
     choices = {said(ms) if ms else "there is none yet": whose[ms] for ms in times}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.measured import Measured, measured
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, entry_metadata
 from minispark_stream.lens.view.walk import failed
 from minispark_stream.lens.view.words import delay_words, number, offset_words, plain, plural, short, time_words
@@ -24,6 +25,7 @@ Values = Mapping[str, Any]
 LATE_MEANS = "rows that end by then may be dropped"
 EVICTION_MEANS = "state that ends by then may be evicted"
 WITHOUT_WATERMARK = "event time makes no row late, and evicts no state"
+NO_EVENT_TIME = "no event time that gives a watermark"
 
 
 def narrate(event: Event) -> str:
@@ -146,14 +148,14 @@ def _bounds(decides: Values) -> str:
 
 def _watermark(ins: Values, outs: Values) -> str:
     before, after = ins.get("watermark"), outs.get("watermark")
-    measured = [as_map(o) for o in as_list(outs.get("operators"))]
-    if not measured and "operators" in outs:
+    nodes = measured(outs)
+    if not nodes and "operators" in outs:
         return "no watermark in this query"
-    seen = [o for o in measured if as_int(o.get("count")) or o.get("max") and o.get("count") is None]
+    seen = [one for one in nodes if one.newest_ms is not None]
     sums = "; ".join(map(_reached, seen)) + "; " if seen else ""
-    if measured and not seen:
+    if nodes and not seen:
         sums = "no row with an event time in this batch; "
-    if len(measured) > 1:
+    if len(nodes) > 1:
         sums += f"the {plain(ins.get('policy'))}imum of all operators counts; "
     if before == after:
         return f"{sums}" + (f"the watermark stays at {time_words(after)}" if after else "there is no watermark")
@@ -162,13 +164,10 @@ def _watermark(ins: Values, outs: Values) -> str:
     return f"{sums}the watermark goes from {time_words(before)} to {time_words(after)}"
 
 
-def _reached(operator: Values) -> str:
-    newest, delay = operator.get("max"), as_int(operator.get("delayMs"))
-    if delay is None:
-        return f"newest event time {time_words(newest)}"
-    if (as_int(newest) or 0) <= delay:
-        return "no event time that gives a watermark"  # a null counts as the beginning of 1970
-    return f"{time_words(newest)} - {delay_words(delay)} = {time_words((as_int(newest) or 0) - delay)}"
+def _reached(one: Measured) -> str:
+    if one.reached_ms is None:
+        return NO_EVENT_TIME
+    return f"{time_words(one.newest_ms)} - {delay_words(one.delay_ms)} = {time_words(one.reached_ms)}"
 
 
 def _finish(ins: Values, outs: Values) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark
 from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, PALE, VIOLET, Sheet
@@ -134,9 +135,8 @@ def _output(plan: Mapping[str, Any], number: int | None, depth: int) -> int | No
 
 def _measured(batch: Batch, column: str, place: int) -> Cell | None:
     """(2) What a `withWatermark` node measured in a batch; `place` counts those of the same column."""
-    own = [as_map(one) for one in as_list(_events(batch, "updateWatermark")[1].get("operators"))]
-    same = [one for one in own if one.get("node") == column]
-    return Cell(None, None, as_int(same[place].get("watermark"))) if place < len(same) else None
+    same = [one for one in measured(_events(batch, "updateWatermark")[1]) if one.node == column]
+    return Cell(None, None, same[place].watermark_ms) if place < len(same) else None
 
 
 # -- the drawing -------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from typing import Any
 from minispark_stream.lens.trace.facts import BatchFacts
 from minispark_stream.lens.trace.fates import Fates
 from minispark_stream.lens.trace.holdings import without_window
+from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import row_words
@@ -44,10 +45,10 @@ def what_if_data(recording: Recording, found: Fates) -> dict[str, Any] | None:
     if any(time is None or not delays[-1] < time < LAST_TIME for time in times):  # (3)
         return None
     # (2)
-    measured = {e.trigger: as_list(e.outputs.get("operators")) for e in recording.events if e.step == "updateWatermark"}
+    updates = {e.trigger: measured(e.outputs) for e in recording.events if e.step == "updateWatermark"}
     arrivals = {batch.number: rows for batch in found.batches if (rows := _rows(batch))}
     for batch in found.batches:
-        if [as_map(one).get("count") for one in measured.get(batch.trigger, ())] != [len(arrivals.get(batch.number, ()))]:
+        if [one.count for one in updates.get(batch.trigger, ())] != [len(arrivals.get(batch.number, ()))]:
             return None  # the watermark has seen other rows than the windows have
     return {
         "files": list(arrivals.values()),
@@ -58,8 +59,7 @@ def what_if_data(recording: Recording, found: Fates) -> dict[str, Any] | None:
 
 def _delay(recording: Recording) -> int | None:
     """The delay of the only watermark of a query with one source."""
-    updates = [as_list(e.outputs.get("operators")) for e in recording.events if e.step == "updateWatermark"]
-    delays = {as_int(as_map(one).get("delayMs")) for update in updates for one in update}
+    delays = {one.delay_ms for e in recording.events if e.step == "updateWatermark" for one in measured(e.outputs)}
     sources = {str(e.inputs.get("source")) for e in recording.events if e.step == "latestOffset"}
     return delays.pop() if len(delays) == 1 and len(sources) == 1 else None
 

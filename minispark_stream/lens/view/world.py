@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.measured import Measured
 from minispark_stream.lens.view.state_files import Files, Place, changed
 from minispark_stream.lens.view.state_places import Places
 from minispark_stream.lens.view.walk import Moment
@@ -61,13 +62,13 @@ class SourceView:
 class WatermarkView:
     """Times in ms since the epoch: rows up to `late` are dropped, state up to `eviction` is evicted, the next batch has `next`.
 
-    `operators` is what each watermark operator measured: node, max, min, avg, count, delayMs, watermark.
+    `measured`: what each `withWatermark` has measured in this batch.
     """
 
     late: int | None = None
     eviction: int | None = None
     next: int | None = None
-    operators: tuple[Mapping[str, Any], ...] = ()
+    measured: tuple[Measured, ...] = ()
     changed: bool = False
 
 

@@ -30,6 +30,7 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.recovery import decide
 from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import has_watermark
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of, state_mark
 from minispark_stream.lens.view.state_files import changed
@@ -113,10 +114,9 @@ def _after(world: World, event: Event) -> World:
                 rows_out=tuple(outs["rows"]) if isinstance(outs.get("rows"), (list, tuple)) else None,
             )
         case "updateWatermark":
-            measured = tuple(as_map(o) for o in as_list(outs.get("operators")))
             next_ms = as_int(outs.get("watermark"))
             changed = next_ms != as_int(ins.get("watermark"))
-            return replace(world, watermark=replace(world.watermark, next=next_ms, operators=measured, changed=changed))
+            return replace(world, watermark=replace(world.watermark, next=next_ms, measured=measured(outs), changed=changed))
         case "commitOffsets":
             return replace(world, commit_log=_with(world.commit_log, ins.get("file"), outs.get("text")))
         case "maintenance":
@@ -135,7 +135,7 @@ def _new_batch(world: World) -> World:
         rows_out=None,
         num_rows_out=None,
         sources=tuple(replace(s, rows=None, num_rows=None, asked=s.asked and is_planned) for s in world.sources),
-        watermark=replace(world.watermark, late=None, eviction=None, operators=()),
+        watermark=replace(world.watermark, late=None, eviction=None, measured=()),
         operators=tuple(_before_its_batch(operator) for operator in world.operators),
     )
 
