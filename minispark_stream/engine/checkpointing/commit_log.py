@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from minispark_stream.engine.checkpointing import join_stores
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
 
 
@@ -40,9 +41,6 @@ class CommitMetadata:
     state_unique_ids: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
-STORES_OF_JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
-
-
 def ids_by_store(of_operator: Any, partition: int) -> dict[str, str]:
     """The ids of a partition's stores, by the names of the stores, from an operator's entry in `state_unique_ids`.
 
@@ -51,7 +49,7 @@ def ids_by_store(of_operator: Any, partition: int) -> dict[str, str]:
     ids = of_operator[partition] if isinstance(of_operator, list) and partition < len(of_operator) else None
     if not isinstance(ids, list):
         return {}
-    return dict(zip(STORES_OF_JOIN if len(ids) > 1 else ("default",), map(str, ids)))
+    return dict(zip(join_stores.STORES if len(ids) > 1 else ("default",), map(str, ids)))
 
 
 class CommitLog(HDFSMetadataLog[CommitMetadata]):

@@ -44,6 +44,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.checkpointing.join_stores import COUNTS, LEFT, RIGHT, SIDES, VALUES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row.plain import unique_names
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.engine.jvm.errors import extended_analysis_error
@@ -65,16 +66,9 @@ from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffer
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_condition import pairs_that_match, shifts_ms, split
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, SIDES, TAGS, Join, JoinSide, check_join_type
+from minispark_stream.engine.operators.symmetric_hash_join_rows import TAGS, Join, JoinSide, check_join_type
 from minispark_stream.engine.operators.symmetric_hash_join_shuffle import RowsByKey
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
-    COUNT_SCHEMA,
-    COUNTS,
-    VALUES,
-    indexed,
-    store_name,
-    with_matched,
-)
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
 from minispark_stream.engine.operators.told import EMITTED
 from minispark_stream.engine.plan.checked_plan import is_stream_stream_join, read
 from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, STORES
 from minispark_stream.engine.operators.state_task import StateTask
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNTS, VALUES, JoinSideState, Sides, store_name
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Join
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.state.state_store import StateStore, StateStoreMetrics
 
 
@@ -42,7 +43,7 @@ class FourStores:
 
     @property
     def store_names(self) -> Sequence[str]:
-        return [store_name(side, kind) for side in (LEFT, RIGHT) for kind in (COUNTS, VALUES)]
+        return STORES
 
     def sides(self, join: Join, stores: Sequence[StateStore], skips_nulls: bool = False) -> Sides:
         left_counts, left_values, right_counts, right_values = stores

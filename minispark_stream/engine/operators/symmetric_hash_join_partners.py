@@ -23,16 +23,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.operators.columns import Columns, joined
-from minispark_stream.engine.operators.symmetric_hash_join_rows import (
-    LEFT,
-    RIGHT,
-    Ints,
-    KeyNumbers,
-    NewRows,
-    PairNumbers,
-    Pairs,
-)
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, KeyNumbers, NewRows, PairNumbers, Pairs
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState
 
 PAIRS_AT_A_TIME = 50_000

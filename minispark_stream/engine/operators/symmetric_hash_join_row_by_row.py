@@ -26,8 +26,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Join
 
 Values = tuple[Any, ...]  # times are microseconds, a window is a pair of them
 Joined = tuple[Values | None, Values | None]  # None stands for a row of nulls

@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, SIDES
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.engine.operators.columns import (
     Columns,
@@ -40,9 +41,6 @@ from minispark_stream.engine.operators.columns import (
     record_batch,
     take,
 )
-
-LEFT, RIGHT = 0, 1
-SIDES = ("left", "right")
 
 # The columns before the keys and the rows. A new row has its side, and whether it fulfils the condition of its own side; a pair
 # has the number of its new row, and the place of the partner.

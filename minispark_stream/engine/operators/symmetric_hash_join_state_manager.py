@@ -33,18 +33,9 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
 from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
 from minispark_stream.engine.operators.columns import Columns, Mask, take
-from minispark_stream.engine.operators.symmetric_hash_join_rows import (
-    SIDES,
-    Changes,
-    Ints,
-    Join,
-    KeyNumbers,
-    StoredRows,
-    number_keys,
-)
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Changes, Ints, Join, KeyNumbers, StoredRows, number_keys
 from minispark_stream.engine.state.state_store import StateStore
 
-COUNTS, VALUES = "keyToNumValues", "keyWithIndexToValue"
 NULL = -1  # the position of a row that is missing
 COUNT_SCHEMA = StructType([StructField("value", LongType())])
 
@@ -253,10 +244,6 @@ class JoinSideState:
 
 
 Sides = tuple[JoinSideState, JoinSideState]
-
-
-def store_name(side: int, kind: str) -> str:
-    return f"{SIDES[side]}-{kind}"
 
 
 def indexed(keys: StructType) -> StructType:

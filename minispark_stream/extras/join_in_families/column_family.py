@@ -23,10 +23,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from minispark_stream.engine.checkpointing.join_stores import COUNTS, LEFT, RIGHT, VALUES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
 from minispark_stream.engine.operators.symmetric_hash_join_buffers import FourStores
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNTS, VALUES, Sides, store_name
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Join
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import Sides
 from minispark_stream.engine.state.state_store import (
     DEFAULT_STORE_NAME,
     Found,

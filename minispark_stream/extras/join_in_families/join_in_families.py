@@ -26,6 +26,7 @@ from typing import Any
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql.types import LongType, NullType, StructField, StructType, TimestampType
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, ROWS, TIMES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, long_row
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.jvm import scala, sessions
@@ -34,8 +35,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import BatchContext, StateVariables
 from minispark_stream.engine.operators.symmetric_hash_join import MERGE_OPERATOR, STATE_FORMAT, SymmetricHashJoin
 from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import store_name, with_matched
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import with_matched
 from minispark_stream.extras.join_in_families.column_family import FourFamilies
 from minispark_stream.extras.join_in_families.rows_by_time import (
     TIME_SIZE,
@@ -44,7 +44,7 @@ from minispark_stream.extras.join_in_families.rows_by_time import (
     rows_in,
 )
 from minispark_stream.extras.rocksdb.column_family_schemas import NO_PREFIX, POSTFIX_TIME, PREFIX_TIME, Family
-from minispark_stream.extras.rocksdb.family_numbers import ROWS, SIZE, TIMES
+from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.transform_with_state.variable_schemas import check_or_write
 
 PROPERTIES: Mapping[str, Any] = {"useVirtualColumnFamilies": True}  # (3)

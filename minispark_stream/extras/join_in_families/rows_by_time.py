@@ -35,14 +35,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, ROWS, TIMES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import Columns, EventTime, Mask, event_time_micros, take
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Ints, Join, KeyNumbers, StoredRows
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides, store_name
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, Join, KeyNumbers, StoredRows
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.state.state_store import StateStore, each
 from minispark_stream.extras.join_in_families.column_family import ColumnFamily, OneStore, keys_of
 from minispark_stream.extras.rocksdb.changes import Grown, elements, list_of
-from minispark_stream.extras.rocksdb.family_numbers import ROWS, SIZE, TIMES, FamilyNumbers
+from minispark_stream.extras.rocksdb.family_numbers import SIZE, FamilyNumbers
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW
 
 TIME_SIZE = 8  # bytes

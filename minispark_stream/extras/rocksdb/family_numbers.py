@@ -22,6 +22,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from minispark_stream.engine.checkpointing import join_stores
 from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.engine.state.state_records import Change, records
 from minispark_stream.engine.state.state_store import StateStore, each, state_error
@@ -30,9 +31,6 @@ from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata
 
 ROW = b"\0\0"  # (3) the key
 SIZE = 2  # (1) bytes of a number
-# The families of a stream-stream join that have lists for values, in state format 4.
-ROWS, TIMES = "keyWithTsToValues", "tsWithKey"
-JOIN_LISTS = frozenset(f"{side}-{name}" for side in ("left", "right") for name in (ROWS, TIMES))
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class FamilyNumbers:
 
 def is_list(family: str, kinds: Mapping[str, str]) -> bool:
     """Whether the values of a family are lists. `kinds`: the kinds of the state variables, by their names."""
-    return family in JOIN_LISTS or kinds.get(family) == "ListState"
+    return family in join_stores.LISTS or kinds.get(family) == "ListState"
 
 
 def numbers_in(changes: Iterable[Change]) -> FamilyNumbers | None:

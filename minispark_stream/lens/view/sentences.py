@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from minispark_stream.engine.checkpointing.join_stores import SIDES
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.measured import Measured, measured
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, entry_metadata
@@ -142,7 +143,7 @@ def _state(ins: Values, outs: Values) -> str:
 def _bounds(decides: Values) -> str:
     """Up to which time the rows of each side of a join are evicted."""
     leaves = map(as_watermark, as_list(decides.get("leaves_ms")) if decides.get("join_type") else ())
-    said = [f"{side} rows up to {time_words(ms)}" for side, ms in zip(("left", "right"), leaves) if ms]
+    said = [f"{side} rows up to {time_words(ms)}" for side, ms in zip(SIDES, leaves) if ms]
     return f"; {' and '.join(said)} are evicted" if said else ""
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
+from minispark_stream.engine.checkpointing.join_stores import COUNTS, SIDES
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.row_panels import NO_ROWS
 from minispark_stream.lens.view.state_files import chains_of
@@ -27,7 +28,6 @@ from minispark_stream.lens.view.words import number, plural
 from minispark_stream.lens.view.world import OperatorView, StateRow
 
 MARKS = {"+": "add", "~": "change", "-": "remove", "+-": "remove", "~-": "remove", "": "same"}
-COUNTS = "keyToNumValues"
 MOST = 6  # groups of stores with the same files
 CHANGES = ("numRowsUpdated", "numRowsRemoved")
 # Why Spark's numbers may differ from those of the marks.
@@ -69,7 +69,7 @@ def _rows(view: OperatorView) -> str:
     elif view.operator in NOT_COUNTED and _marks(view.rows) != sum(as_int(view.metrics.get(key)) or 0 for key in CHANGES):
         head = f"<p class='note'>{NOT_COUNTED[view.operator]}</p>"
     if view.operator == "symmetricHashJoin":
-        sides = "".join(_side(side, view.rows) for side in ("left", "right"))
+        sides = "".join(_side(side, view.rows) for side in SIDES)
         return f"{head}<div class='sides'>{sides}</div>"
     names = ", ".join(map(say, dict.fromkeys(name for row in view.rows for name in as_map(row.key))))
     columns = ("", f"key{f': {names}' if names else ''}", "before", "after", "<span class='whole'>part.</span>")

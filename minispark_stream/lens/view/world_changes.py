@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from minispark_stream.engine.checkpointing import join_stores
 from minispark_stream.engine.checkpointing.recovery import decide
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.measured import measured
@@ -38,7 +39,6 @@ from minispark_stream.lens.view.walk import Moment, failed, moments
 from minispark_stream.lens.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
 
 KEPT = 8  # entries of a log that stay in view
-BUFFERED = "keyWithIndexToValue"  # the stores of a join that have its rows, each at a numbered place of its key
 
 
 def worlds(events: Sequence[Event]) -> tuple[World, ...]:
@@ -287,7 +287,7 @@ def _identified(rows: Sequence[Any]) -> dict[tuple[str, int, str, int], Mapping[
     alike: Counter[tuple[str, int, str]] = Counter()
     for row in map(as_map, rows):
         store, key, value = str(row.get("store") or "default"), row.get("key"), row.get("value")
-        if store.endswith(BUFFERED) and isinstance(key, Mapping) and isinstance(value, Mapping):
+        if store.endswith(join_stores.VALUES) and isinstance(key, Mapping) and isinstance(value, Mapping):
             key = [list(key.values())[:-1], {name: part for name, part in value.items() if name != "matched"}]
         name = store, as_int(row.get("partition")) or 0, name_of(key)
         found[(*name, alike[name])] = row

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minispark_stream.engine.checkpointing.join_stores import COUNTS, SIDES, TIMES
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.engine.times import shown_ms
 from minispark_stream.lens.trace.values import as_int, as_map
@@ -28,7 +29,6 @@ from minispark_stream.tools.inspection.rocksdb.row_encoding import LIST
 DELAY = "spark.watermarkDelayMs"
 MOST_ROWS = 5000  # of a store, to find what is evicted first
 DAMAGED = (ValueError, OSError)
-SIDES = ("left", "right")
 TIMERS = {"$eventTimers_keyToTimestamp": "event time", "$procTimers_keyToTimestamp": "processing time"}  # the clock of each
 TIMER_COLUMNS = ("timeoutTimestamp", "expiryTimestampMs")  # of a group of applyInPandasWithState, of transformWithState; in ms
 
@@ -69,7 +69,7 @@ def held_by(report: CheckpointReport) -> Iterator[Held]:  # (1)
         for store in operator.stores:
             if store.name in TIMERS and store.num_keys:
                 yield replace(_first_to_leave(report, operator, store, None), variable=f"{TIMERS[store.name]} timers")
-            if store.name.startswith("$") or store.name.endswith(("keyToNumValues", "tsWithKey")) or not store.num_keys:
+            if store.name.startswith("$") or store.name.endswith((COUNTS, TIMES)) or not store.num_keys:
                 continue
             side = SIDES.index(store.name.split("-")[0]) if "-keyWith" in store.name else None
             held = _first_to_leave(report, operator, store, side)

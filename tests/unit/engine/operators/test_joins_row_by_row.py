@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StructType
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, VALUES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.metrics import Reports
@@ -19,13 +20,8 @@ from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffer
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow, Waiting
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import (
-    VALUES,
-    indexed,
-    store_name,
-    with_matched,
-)
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Join, JoinSide
+from minispark_stream.engine.operators.symmetric_hash_join_state_manager import indexed, with_matched
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 

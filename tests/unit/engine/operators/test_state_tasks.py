@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
+from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, Rows, UnsafeRowCodec, long_row
 from minispark_stream.engine.operators import symmetric_hash_join_partners
 from minispark_stream.engine.operators import told as told_of_tasks
@@ -25,7 +26,7 @@ from minispark_stream.engine.operators.state_task import OperatorWatermarks, Sta
 from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.engine.operators.symmetric_hash_join_rows import LEFT, RIGHT, Join, JoinSide, number_keys
+from minispark_stream.engine.operators.symmetric_hash_join_rows import Join, JoinSide, number_keys
 from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
 from minispark_stream.engine.operators.told import MOST_TOLD
 from minispark_stream.engine.state.loaded_providers import this_worker
