@@ -2,7 +2,8 @@
 
 The query counts rows by key. Its first file has every key once (`--keys`), each of the others 100 rows of any keys, and a trigger
 takes one file, or `--per-trigger` files. So the state has its full size from the first batch on, and each later batch changes
-little of it.
+little of it. With `--windows` it counts by windows of five minutes as well, and each file is a minute later than the one before:
+the watermark moves in every trigger, and evicts every fifth time.
 With `--files` the query has no state: it writes the rows of each file to a file, and each tenth batch compacts the logs of
 source and sink, which have a line for every file so far.
 
@@ -36,7 +37,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER
-from tests.benchmarks.workloads import spark_session
+from tests.benchmarks.workloads import spark_session, times, windowed_count
 
 GROWTH_BOUND = 1.2
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -47,7 +48,7 @@ COLUMNS = ("triggers", "ms", "CPU ms", "driver", "JVM", "live", "workers", "file
 def write_file(folder: Path, number: int, keys: np.ndarray) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / f".{number}"  # a file appears whole
-    pq.write_table(pa.table({"key": keys}), hidden)
+    pq.write_table(pa.table({"key": keys, "time": times(np.full(len(keys), number * 60.0))}), hidden)
     hidden.rename(folder / f"{number:06}.parquet")
 
 
@@ -60,9 +61,12 @@ def write_files(folder: Path, files: int, keys: int) -> None:
 
 def start(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> Any:
     session: Any = MiniSparkSession(spark) if args.engine == "model" else spark
-    rows = session.readStream.schema("key long").option("maxFilesPerTrigger", args.per_trigger).parquet(str(scratch / "in"))
+    reader = session.readStream.schema("key long, time timestamp").option("maxFilesPerTrigger", args.per_trigger)
+    rows = reader.parquet(str(scratch / "in"))
     if args.files:
         write = rows.writeStream.format("parquet").option("path", str(scratch / "out"))
+    elif args.windows:
+        write = windowed_count({"events": rows}).writeStream.outputMode("update").format("noop")
     else:
         write = rows.groupBy("key").count().writeStream.outputMode("update").format("noop")
     return write.option("checkpointLocation", str(scratch / "checkpoint")).trigger(availableNow=True).start()
@@ -71,13 +75,13 @@ def start(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> Any:
 # (2)
 def watch(query: Any) -> Iterator[dict[int, float]]:
     """Once a second: the milliseconds of every trigger so far, by batch."""
-    times: dict[int, float] = {}
+    found: dict[int, float] = {}
     active = True
     while active:
         active = not query.awaitTermination(1)
         for progress in (json.loads(p.json) for p in query.recentProgress):
-            times[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
-        yield times
+            found[progress["batchId"]] = progress["durationMs"]["triggerExecution"]
+        yield found
 
 
 def processes() -> list[psutil.Process]:
@@ -118,21 +122,21 @@ def long_run(spark: SparkSession, args: argparse.Namespace, scratch: Path) -> tu
     query = start(spark, args, scratch)
     marks = [m for n in range(1, 9) for m in (10**n, 3 * 10**n) if m < args.triggers] + [args.triggers]
     before, (_, cpu) = 0, used()
-    for times in watch(query):
-        if len(times) >= marks[0]:
-            marks = [m for m in marks if m > len(times)] or [sys.maxsize]
-            newest = statistics.median([times[b] for b in sorted(times)][before:][-100:])
-            spent = (used()[1] - cpu) * 1000 / (len(times) - before)
-            row = {"triggers": len(times), "ms": newest, "CPU ms": round(spent), **sizes(spark, scratch / "checkpoint")}
+    for of_batch in watch(query):
+        if len(of_batch) >= marks[0]:
+            marks = [m for m in marks if m > len(of_batch)] or [sys.maxsize]
+            newest = statistics.median([of_batch[b] for b in sorted(of_batch)][before:][-100:])
+            spent = (used()[1] - cpu) * 1000 / (len(of_batch) - before)
+            row = {"triggers": len(of_batch), "ms": newest, "CPU ms": round(spent), **sizes(spark, scratch / "checkpoint")}
             print("".join(f"{row[c]:>10,.0f}" for c in COLUMNS), flush=True)
             found.append(row)
-            before, (_, cpu) = len(times), used()
-    return found, times
+            before, (_, cpu) = len(of_batch), used()
+    return found, of_batch
 
 
 # (4)
 def cold_restart(args: argparse.Namespace, scratch: Path) -> float:
-    write_file(scratch / "in", 999_999, np.arange(100) % args.keys)
+    write_file(scratch / "in", args.triggers * args.per_trigger, np.arange(100) % args.keys)
     spark = spark_session(confs(args))
     spark.range(1).count()
     commits = scratch / "checkpoint" / "commits"
@@ -156,6 +160,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="what grows in a long run: time per trigger, memory, a cold restart")
     parser.add_argument("--engine", choices=["model", "spark"], default="model")
     parser.add_argument("--rocksdb", action="store_true", help="the state in RocksDB, with changelogs")
+    parser.add_argument("--windows", action="store_true", help="windows of five minutes, which the watermark evicts")
     parser.add_argument("--files", action="store_true", help="no state: from files to files")
     parser.add_argument("--triggers", type=int, default=1000, help="how many (1000)")
     parser.add_argument("--per-trigger", type=int, default=1, help="files of a trigger (1)")
@@ -167,10 +172,10 @@ def main() -> int:
         scratch = Path(directory)
         write_files(scratch / "in", args.triggers * args.per_trigger, args.keys)
         spark = spark_session(confs(args))
-        rows, times = long_run(spark, args, scratch)
+        rows, of_batch = long_run(spark, args, scratch)
         spark.stop()
         restart = cold_restart(args, scratch)
-    of = [times[b] for b in sorted(times)]
+    of = [of_batch[b] for b in sorted(of_batch)]
     growth = statistics.median(of[-100:]) / statistics.median(of[100:200]) if len(of) > 300 else None  # (5)
     holds = growth is None or growth <= GROWTH_BOUND
     print(f"cold restart: {restart:.1f} s")
