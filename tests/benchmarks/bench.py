@@ -115,6 +115,7 @@ def measure(spark: SparkSession, workload: Workload, setting: str, most: int, sc
         runs={name: [run.triggers for run in each] for name, each in of.items()},
         ratios=[Ratio.of(counted, "model", against), Ratio.of(counted, "model", "batch job")]  # (6)
         + [Ratio.of(counted, variant.name, "model") for variant in variants[len(ENGINES) :] if variant in TRACED],
+        distance=workload.distance,
     )
 
 

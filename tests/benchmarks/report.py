@@ -50,7 +50,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a workload in one setting.
+    """What was measured of a workload in one setting, and its goals.
 
     `cold`, `medians`, `runs`: ms per trigger of each variant, in the first round, in those that count, and one by one. `against`: which of
     Spark's providers was faster; the first ratio is that of the model to it. `agreed`: whether the last rounds did. `others`: how
@@ -67,6 +67,7 @@ class Row:
     medians: dict[str, float]
     runs: dict[str, list[list[float]]]
     ratios: list[Ratio]
+    distance: float | None = None
 
     @property
     def ratio(self) -> Ratio:
@@ -87,7 +88,7 @@ def table(rows: Sequence[Row]) -> pd.DataFrame:
         row.workload: {name: f"{ms:,.0f}" for name, ms in row.medians.items()}
         | {f"cold {name}": f"{row.cold[name]:,.0f}" for name in ("spark", "model") if name in row.cold}
         | {f"{ratio.over} / {'spark' if ratio.under == row.against else ratio.under}": str(ratio) for ratio in row.ratios}
-        | {"goal": f"{row.goal}", "note": note(row)}
+        | {"goal": f"{row.goal}" + (f", {row.distance}" if row.distance else ""), "note": note(row)}
         for row in rows
     }
     return pd.DataFrame.from_dict(lines, orient="index").fillna("")
