@@ -7,13 +7,14 @@ import logging
 import os
 import socket
 import sys
+import weakref
 import zipfile
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from minispark_stream.engine.operators.worker_tuning import acknowledge_at_once, freeze_imports
+from minispark_stream.engine.operators.worker_tuning import THAWED, acknowledge_at_once, spare_the_collector
 from minispark_stream.workers import let_workers_run_this_python, send_this_package, start_workers_ahead
 
 
@@ -91,10 +92,20 @@ def test_what_has_come_over_tcp_is_acknowledged_at_once():
         assert set(os.listdir("/proc/self/fd")) == before, "nothing is left open"
 
 
-def test_what_is_imported_is_set_apart_whenever_there_is_more_of_it(monkeypatch):
-    frozen = []
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
-    freeze_imports.cache_clear()
-    for modules in (430, 776, 776, 776):
-        freeze_imports(modules)
-    assert len(frozen) == 2
+def test_what_is_there_when_a_task_begins_is_spared_by_the_collector():
+    class Circle:
+        """Refers to itself, so that only the collector can free it."""
+
+        def __init__(self) -> None:
+            self.me = self
+
+    left = weakref.ref(Circle())
+    try:
+        spare_the_collector(task=1)
+        gc.collect()
+        assert left() is not None
+        spare_the_collector(task=THAWED)
+        gc.collect()
+        assert left() is None
+    finally:
+        gc.unfreeze()

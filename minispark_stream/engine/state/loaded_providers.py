@@ -10,7 +10,8 @@ memory, it checks whether another process has written the file (hdfs_backed_stat
 2. Before that, stores that are of no use any more are dropped: those of an earlier run of the query, and those that are too
    many versions behind to catch up by reading deltas.
 3. Then stores that have not been used for the longest time are dropped, until the others fit into this process's share of the
-   memory: half of the machine's memory, divided by the number of its cores.
+   memory: half of the machine's memory, divided by the number of its cores. What a store takes is asked only after it was used,
+   so a task does not take longer because many other stores are loaded.
 4. In a task, a large table is in memory that the workers of an executor share, so another worker can continue with it
    (shared_provider.py). If one worker drops it, the others still have it.
 
@@ -51,18 +52,22 @@ class LoadedProviders:
         self._max_bytes = max_bytes
         self._shared = shared
         self._providers: dict[StateStoreId, HDFSBackedStateStoreProvider] = {}
+        self._used: list[StateStoreId] = []  # the last one; what it takes is not known yet
+        self._own: dict[StateStoreId, int] = {}  # what the others take in this process alone, in bytes
+        self._common: dict[StateStoreId, None] = {}  # those in memory that workers share
+        self._swept: dict[str, tuple[StateStoreConf, int]] = {}  # by query: the version for which (2) was done last
         self._lock = threading.Lock()
 
     def provider(self, store_id: StateStoreId, conf: StateStoreConf, version: int) -> HDFSBackedStateStoreProvider:
         """(1) The provider of a store that shall load `version`: the one that is here, if it is still of use, or a new one."""
         with self._lock:
             self._drop_useless(store_id.checkpoint_root, conf, version)
-            provider = self._providers.pop(store_id, None) or self._new(store_id, conf)
+            provider = self._drop(store_id) or self._new(store_id, conf)
             self._drop_unused()
             if self._shared is not None and (most := conf.max_shared_memory_mb):
                 oldest = version - conf.min_deltas_for_snapshot
                 self._shared.tidy(_half_of_memory() if most < 0 else most << 20, store_id.checkpoint_root, oldest)
-            self._providers[store_id] = provider
+            self._keep(store_id, provider)
             return provider
 
     def is_near(self, store_id: StateStoreId, conf: StateStoreConf, version: int, unique_id: str | None = None) -> bool:
@@ -72,7 +77,7 @@ class LoadedProviders:
             if provider is None or provider.conf != conf:
                 provider = self._new(store_id, conf)
             if is_near := provider.is_near(version, unique_id):
-                self._providers[store_id] = provider
+                self._keep(store_id, provider)
             return is_near
 
     def where(self, store_id: StateStoreId) -> tuple[str, bool] | None:
@@ -89,28 +94,44 @@ class LoadedProviders:
             return HDFSBackedStateStoreProvider(store_id, conf)
         return SharedProvider(store_id, conf, self._shared.store(store_id))
 
+    def _keep(self, store_id: StateStoreId, provider: HDFSBackedStateStoreProvider) -> None:
+        self._providers[store_id] = provider
+        self._used.append(store_id)
+
+    def _drop(self, store_id: StateStoreId) -> HDFSBackedStateStoreProvider | None:
+        self._own.pop(store_id, None)
+        self._common.pop(store_id, None)
+        return self._providers.pop(store_id, None)
+
     def _drop_useless(self, checkpoint_root: str, conf: StateStoreConf, version: int) -> None:  # (2)
+        if self._swept.get(checkpoint_root) == (conf, version):
+            return
         for store_id, provider in list(self._providers.items()):
             is_of_query = store_id.checkpoint_root == checkpoint_root
             is_behind = provider.version + conf.min_deltas_for_snapshot < version and not _is_shared(provider)
             if is_of_query and (provider.conf != conf or is_behind):
-                del self._providers[store_id]
+                self._drop(store_id)
+        loaded = {store_id.checkpoint_root for store_id in self._providers}
+        self._swept = {root: last for root, last in self._swept.items() if root in loaded} | {checkpoint_root: (conf, version)}
 
     def _drop_unused(self) -> None:  # (3)
-        shared = [store_id for store_id, provider in self._providers.items() if _is_shared(provider)]
-        for store_id in shared[: max(0, len(shared) - most_shared())]:
-            del self._providers[store_id]
-        own = {i: provider.map.memory_used_bytes for i, provider in self._providers.items() if not _is_shared(provider)}
-        total = sum(own.values())
-        for store_id, num_bytes in own.items():
-            if total <= self._max_bytes:
-                return
-            total -= num_bytes
-            del self._providers[store_id]
+        used, self._used = self._used, []
+        for store_id in used:
+            if (provider := self._drop(store_id)) is not None:
+                self._providers[store_id] = provider
+                if _is_shared(provider):
+                    self._common[store_id] = None
+                else:
+                    self._own[store_id] = provider.map.memory_used_bytes
+        while len(self._common) > most_shared():
+            self._drop(next(iter(self._common)))
+        while sum(self._own.values()) > self._max_bytes:
+            self._drop(next(iter(self._own)))
 
     def clear(self) -> None:
         with self._lock:
-            self._providers.clear()
+            for store_id in list(self._providers):
+                self._drop(store_id)
 
 
 def _is_shared(provider: HDFSBackedStateStoreProvider) -> bool:

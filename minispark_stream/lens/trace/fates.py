@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from minispark_stream.engine.checkpointing.join_stores import SIDES
 from minispark_stream.lens.trace.facts import (
     AGGREGATES,
     BEYOND,
@@ -44,6 +43,7 @@ from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
 
 UNKNOWN, LEFT_OUT = "not known", "left out"  # the tasks told nothing about a row; the row did not reach an operator
+SIDES = ("left", "right")  # of a join
 DROPPED = (LATE, DUPLICATE, BEYOND)
 Place = tuple[int, int, int]  # of an emitted row: operator, number of the batch, place among the rows that it emitted there
 
