@@ -830,3 +830,15 @@ def test_a_process_drops_the_stores_that_are_of_no_use(state: Path) -> None:
     assert loaded.provider(store_id(state, 1), CONF, 11) is behind
     assert loaded.provider(store_id(state, 0), CONF, 11) is not far_behind
     assert loaded.provider(store_id(state, 1), StateStoreConf(query_run_id="the next run"), 11) is not behind
+
+
+def test_a_task_looks_only_at_the_store_that_was_used_last(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[ColumnarMap] = []
+    monkeypatch.setattr(ColumnarMap, "memory_used_bytes", property(lambda entries: asked.append(entries) or 100))
+    loaded = LoadedProviders(max_bytes=1_000_000)
+    for partition in range(200):
+        loaded.provider(store_id(state, partition), CONF, 0)
+    asked.clear()
+    for partition in range(200):
+        loaded.provider(store_id(state, partition), CONF, 0)
+    assert len(asked) == 200, "one for each call, however many stores are loaded"
