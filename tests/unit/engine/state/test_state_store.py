@@ -833,8 +833,13 @@ def test_a_process_drops_the_stores_that_are_of_no_use(state: Path) -> None:
 
 
 def test_a_task_looks_only_at_the_store_that_was_used_last(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[ColumnarMap] = []
-    monkeypatch.setattr(ColumnarMap, "memory_used_bytes", property(lambda entries: asked.append(entries) or 100))
+    asked = []
+
+    def takes(entries: ColumnarMap) -> int:
+        asked.append(entries)
+        return 100
+
+    monkeypatch.setattr(ColumnarMap, "memory_used_bytes", property(takes))
     loaded = LoadedProviders(max_bytes=1_000_000)
     for partition in range(200):
         loaded.provider(store_id(state, partition), CONF, 0)
