@@ -104,7 +104,8 @@ class HDFSBackedStateStoreProvider:
             return self.version > 0 and (self._is_in_memory(version) or self._can_catch_up(version))
 
     def done(self) -> None:
-        """The store that was open is no longer needed (shared_provider.py)."""
+        """The store that was open is no longer needed. It and the provider do not refer to each other any more."""
+        self.open_store = None
 
     # -- (1) loading --------------------------------------------------------------------------------------------
 

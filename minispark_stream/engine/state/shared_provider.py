@@ -60,11 +60,11 @@ class SharedProvider(HDFSBackedStateStoreProvider):
                 self.done()
 
     def done(self) -> None:  # (2)
+        super().done()
         table = self.table()
         if table is None:  # (4)
             self._ticket.let_go()
             return
-        self.open_store = None
         self._ticket.lay_down(Ticket(self.conf, table, self.version, dict(self.undo_records), dict(self.identities)))
 
     def forget(self) -> None:

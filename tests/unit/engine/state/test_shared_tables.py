@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -300,3 +302,16 @@ def test_a_large_row_makes_it_a_store_of_each_worker(tmp_path: Path, read: list[
     assert store.num_keys == KEYS + 1
     store.abort()
     assert read == ["1.delta", "2.delta"]
+
+
+def test_what_a_worker_drops_is_freed_without_the_collector(tmp_path: Path) -> None:
+    """A worker spares what it keeps from the collector (engine/operators/worker_tuning.py)."""
+    worker = Worker(tmp_path)
+    worker.batch(0, np.arange(KEYS), 1)
+    left = weakref.ref(worker.providers.provider(worker._id, CONF, 1))
+    gc.disable()
+    try:
+        worker.providers.clear()
+        assert left() is None
+    finally:
+        gc.enable()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -847,3 +849,22 @@ def test_a_task_looks_only_at_the_store_that_was_used_last(state: Path, monkeypa
     for partition in range(200):
         loaded.provider(store_id(state, partition), CONF, 0)
     assert len(asked) == 200, "one for each call, however many stores are loaded"
+
+
+def test_a_store_that_is_dropped_is_freed_without_the_collector(state: Path) -> None:
+    """A worker spares what it keeps from the collector (engine/operators/worker_tuning.py)."""
+    loaded = LoadedProviders(max_bytes=0)
+    provider = loaded.provider(store_id(state, 0), CONF, 0)
+    store = provider.get_store(0, None)
+    store.put([A], [b"x" * 400_000])
+    store.commit()
+    store.abort()
+    left = weakref.ref(provider)
+    del provider, store
+    gc.disable()
+    try:
+        for partition in (1, 2):
+            loaded.provider(store_id(state, partition), CONF, 0)
+        assert left() is None
+    finally:
+        gc.enable()
