@@ -13,8 +13,8 @@ size of the state.
    it before it uses the version. (Files of older versions need no comparison: if one of them is replaced, all versions after it
    are written again before one of these is asked for.)
 3. `get_store` opens a version as a store, which reads from the map and changes it directly. It remembers the changes for the
-   file that `commit` writes, and what undoes them for `abort`. After `commit` or `abort`, the store accepts no more changes;
-   when another store has been opened, or when a change has failed halfway, it cannot be read any more either.
+   file that `commit` writes, and what undoes them for `abort`. After `commit` it accepts no more changes. After `abort`, when
+   another store has been opened, or when a change has failed halfway, it cannot be read any more either.
 4. `commit` writes the delta of the new version. If this version has no file yet, the file is created; of two tasks that try it,
    only one can. If it has the file that it had when the store was opened, that file is from an earlier run of the batch: the
    delta replaces it, and a snapshot of the version is deleted, because it would hide the delta. If it has another file, a
@@ -104,8 +104,7 @@ class HDFSBackedStateStoreProvider:
             return self.version > 0 and (self._is_in_memory(version) or self._can_catch_up(version))
 
     def done(self) -> None:
-        """The store that was open is no longer needed. It and the provider do not refer to each other any more."""
-        self.open_store = None
+        self.open_store = None  # which also ends the circle of the two, so that no collector is needed to free them
 
     # -- (1) loading --------------------------------------------------------------------------------------------
 
@@ -292,7 +291,7 @@ class HDFSBackedStateStore:
     def _entries(self) -> Entries:
         """The map, as long as it is at this store's version."""
         if self._provider.open_store is not self:
-            raise ValueError(f"{self} is over: the store was opened again, or a change of it broke off")
+            raise ValueError(f"{self} is over: it was aborted, the store was opened again, or a change of it broke off")
         return self._provider.map
 
     def _verify_updating(self, operation: str) -> None:
