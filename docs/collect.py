@@ -314,7 +314,9 @@ def benchmark() -> Iterator[str]:
 
 
 def _what_it_says(first: str, of: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
-    level, slower = ([f"`{name}`" for (_, name), row in of.items() if least < row["ratios"][0]["median"] <= most]
+    several = len({setting for setting, _ in of}) > 1
+    shown = {(setting, name): f"`{name}`" + (f" ({setting})" if several else "") for setting, name in of}
+    level, slower = ([shown[key] for key, row in of.items() if least < row["ratios"][0]["median"] <= most]
                      for least, most in ((0.95, 1), (1, float("inf"))))
     ahead = "The model is ahead of Spark in every row"
     yield (f"{ahead} but {_and(slower + level)}." if slower + level else f"{ahead}.")
@@ -323,12 +325,10 @@ def _what_it_says(first: str, of: Mapping[tuple[str, str], Mapping[str, Any]]) -
     if level:
         yield f"It is level with Spark in {_and(level)}."
     rows = [row for (setting, _), row in of.items() if setting == first]
-    for what, goal, place in ("share of Spark's time", "goal", 0), ("multiple of the batch job's", "distance", 1):
+    for what, goal, place in ("share of Spark's time", "goal", 0), ("multiple of the batch job's time", "distance", 1):
         with_goal = {f"`{row['workload']}`": row["ratios"][place]["median"] <= row[goal] for row in rows if row.get(goal)}
         reached, missed = ([name for name, is_so in with_goal.items() if is_so is wanted] for wanted in (True, False))
         yield f"As a {what}, it reaches its goal in {_and(reached) or 'no row'}, and misses it in {_and(missed) or 'none'}."
-    several = len({setting for setting, _ in of}) > 1
-    shown = {(setting, name): f"`{name}`" + (f" ({setting})" if several else "") for setting, name in of}
     if apart := [shown[key] for key, row in of.items() if not row["agreed"]]:
         yield f"There were too few rounds, or they do not agree, in {'any row' if len(apart) == len(of) else _and(apart)}."
     if disturbed := [shown[key] for key, row in of.items() if (row["others"] or 0) > 0.1]:

@@ -7,8 +7,8 @@ keep the state, each task would read all of it again. What counts are still the 
 memory, it checks whether another process has written the file (hdfs_backed_state_store_provider.py).
 
 1. `get_store` finds the provider of a store in the process, or creates it, and lets it load the version.
-2. Before that, stores that are of no use any more are dropped: those of an earlier run of the query, and those that are too
-   many versions behind to catch up by reading deltas.
+2. When a query asks for a version for the first time, its stores that are of no use any more are dropped: those of an earlier
+   run, and those that are too many versions behind to catch up by reading deltas.
 3. Then stores that have not been used for the longest time are dropped, until the others fit into this process's share of the
    memory: half of the machine's memory, divided by the number of its cores. What a store takes is asked only after it was used,
    so a task does not take longer because many other stores are loaded.
@@ -62,7 +62,7 @@ class LoadedProviders:
         """(1) The provider of a store that shall load `version`: the one that is here, if it is still of use, or a new one."""
         with self._lock:
             self._drop_useless(store_id.checkpoint_root, conf, version)
-            provider = self._drop(store_id) or self._new(store_id, conf)
+            provider = self._take_out(store_id) or self._new(store_id, conf)
             self._drop_unused()
             if self._shared is not None and (most := conf.max_shared_memory_mb):
                 oldest = version - conf.min_deltas_for_snapshot
@@ -98,7 +98,7 @@ class LoadedProviders:
         self._providers[store_id] = provider
         self._used.append(store_id)
 
-    def _drop(self, store_id: StateStoreId) -> HDFSBackedStateStoreProvider | None:
+    def _take_out(self, store_id: StateStoreId) -> HDFSBackedStateStoreProvider | None:
         self._own.pop(store_id, None)
         self._common.pop(store_id, None)
         return self._providers.pop(store_id, None)
@@ -110,28 +110,28 @@ class LoadedProviders:
             is_of_query = store_id.checkpoint_root == checkpoint_root
             is_behind = provider.version + conf.min_deltas_for_snapshot < version and not _is_shared(provider)
             if is_of_query and (provider.conf != conf or is_behind):
-                self._drop(store_id)
+                self._take_out(store_id)
         loaded = {store_id.checkpoint_root for store_id in self._providers}
         self._swept = {root: last for root, last in self._swept.items() if root in loaded} | {checkpoint_root: (conf, version)}
 
     def _drop_unused(self) -> None:  # (3)
         used, self._used = self._used, []
         for store_id in used:
-            if (provider := self._drop(store_id)) is not None:
+            if (provider := self._take_out(store_id)) is not None:
                 self._providers[store_id] = provider
                 if _is_shared(provider):
                     self._common[store_id] = None
                 else:
                     self._own[store_id] = provider.map.memory_used_bytes
         while len(self._common) > most_shared():
-            self._drop(next(iter(self._common)))
+            self._take_out(next(iter(self._common)))
         while sum(self._own.values()) > self._max_bytes:
-            self._drop(next(iter(self._own)))
+            self._take_out(next(iter(self._own)))
 
     def clear(self) -> None:
         with self._lock:
             for store_id in list(self._providers):
-                self._drop(store_id)
+                self._take_out(store_id)
 
 
 def _is_shared(provider: HDFSBackedStateStoreProvider) -> bool:
