@@ -5,6 +5,7 @@
     over(session, node, rows)             an operator on top of other rows
     projected(session, rows, columns)     some columns of the rows
     shuffled(session, rows, keys, n)      the rows in n partitions, those with the same key in the same one
+    scan(session, rdd, output)            the rows of an RDD
     leaf(session, plan)                   the rows as a leaf of a logical plan
 
 A plan must be prepared once, as a whole (query_execution.py). Whatever is put on top of a prepared plan is another plan: it
@@ -15,8 +16,9 @@ These are calls of Spark SQL's own methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.engine.jvm import expressions, plans, scala
@@ -82,16 +84,31 @@ def shuffled(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]
     return exchange(hashed, rows, origin, scala.none(session), False)
 
 
+def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], num_partitions: int) -> JavaObject:
+    """The rows of a physical plan, shuffled by their keys (StatefulOpClusteredDistribution).
+
+    Raises:
+        IllegalArgumentException: there are no keys.
+    """
+    if not keys:
+        distribution = "StatefulOpClusteredDistribution"
+        raise IllegalArgumentException(f"requirement failed: The expressions for hash of a {distribution} should not be Nil")
+    return shuffled(session, rows, keys, num_partitions)
+
+
 def sorted_in_partitions(session: SparkSession, rows: JavaObject, order: JavaObject) -> JavaObject:
     """The rows of a physical plan, each partition sorted; `order` is a Scala Seq of SortOrders."""
     return scala.java_class(session, f"{EXECUTION}.SortExec")(order, False, rows, 0)
 
 
-def known_as_sorted(session: SparkSession, rows: JavaObject, order: JavaObject) -> JavaObject:
-    """The rows of a physical plan whose partitions are sorted already. If Spark did not know, it would sort them again."""
+def scan(session: SparkSession, rdd: JavaObject, output: JavaObject, order: JavaObject | None = None) -> JavaObject:
+    """The rows of an RDD as a physical plan with nothing below it; `output` are their attributes (a Scala Seq).
+
+    If the partitions are sorted already, `order` says so. If Spark did not know, it would sort them again.
+    """
     unknown = scala.java_class(session, f"{PARTITIONING}.UnknownPartitioning")(0)
-    scan = scala.java_class(session, f"{EXECUTION}.RDDScanExec")
-    return scan(rows.output(), rows.execute(), "sorted", unknown, order, scala.none(session))
+    order = scala.seq(session, []) if order is None else order
+    return scala.java_class(session, f"{EXECUTION}.RDDScanExec")(output, rdd, "rows", unknown, order, scala.none(session))
 
 
 def sorted_by(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]) -> JavaObject:

@@ -80,6 +80,8 @@ class MapPartitions:
         numbered = rows.select(F.monotonically_increasing_id().alias("number"), *rows.columns)  # (2)
         plan = plans.analyzed(numbered.sortWithinPartitions("number").mapInArrow(_no_task, self._return_type))
         self._map, self._sort, self._project, self._scan = physical.chain(query_execution.planned(session, plan))
+        prepared = physical.chain(query_execution.prepared(session, self._project))
+        self._generated = [node for node in prepared if scala.class_name(node) == "WholeStageCodegenExec"]  # at most one
         self._udf, self._output, self._emitted = self._map.func(), output, self._map.output()
         self._function = scala.fields(function or self._udf.func())
         self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))
@@ -92,6 +94,8 @@ class MapPartitions:
         scan = scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": self._with_first(rows)})
         below = physical.over(self._session, self._project, scan)
         if gathered:  # (3) Made an RDD of its own, the sort has received all rows before Spark looks for a worker for the task.
+            for node in self._generated:
+                below = physical.over(self._session, node, below)
             sorted_rows = {"rdd": physical.over(self._session, self._sort, below).execute(), "output": self._numbered}
             below = scala.call(self._scan.copy, **self._fields_of_scan | sorted_rows)
         named = {"name": type(task).__name__, "func": self._python_function(task)}  # the name is what `explain` prints

@@ -28,7 +28,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.accumulators import Accumulator
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -97,13 +96,22 @@ class BatchContext:
         """The batch plan of a child as a physical plan."""
         return query_execution.planned(self.session, child)
 
-    def map_partitions(self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
+    def map_partitions(
+        self, tasks: MapPartitions, rows: JavaObject, task: Any, of_inputs: bool = True, gathered: bool = False
+    ) -> JavaObject:
         """The physical plan of the rows that `task` emits for each partition of another physical plan, `rows`.
 
         If the rows are `gathered`, the task only begins when the task below has ended, and if possible in the same worker
         (engine/jvm/state_rdd.py).
         """
-        return tasks.over(self._rdd(rows, of_inputs=not gathered), task, gathered)
+        return tasks.over(self._rdd(rows, of_inputs), task, gathered)
+
+    def cut(self, rows: JavaObject) -> JavaObject:
+        """The rows of a physical plan that reads inputs, as a plan with nothing below it.
+
+        Spark sends an aggregation to each of its tasks with the plan below it, and each task answers with the metrics of both.
+        """
+        return physical.scan(self.session, self._rdd(rows, of_inputs=True), rows.output())
 
     def leaf(self, rows: JavaObject, in_one_partition: bool = False, of_inputs: bool = False) -> JavaObject:
         """The rows of a physical plan as a leaf of the batch's plan; mostly a task has emitted them (else: `of_inputs`)."""
@@ -253,18 +261,6 @@ class StatefulOperator(ABC):
     def num_cols_prefix_key(self) -> int:
         """How many columns of the key are the prefix of a prefix scan in Spark; 0 if it has none."""
         return 0
-
-
-def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], num_partitions: int) -> JavaObject:
-    """The rows of a physical plan, shuffled by their keys (StatefulOpClusteredDistribution).
-
-    Raises:
-        IllegalArgumentException: there are no keys.
-    """
-    if not keys:
-        distribution = "StatefulOpClusteredDistribution"
-        raise IllegalArgumentException(f"requirement failed: The expressions for hash of a {distribution} should not be Nil")
-    return physical.shuffled(session, rows, keys, num_partitions)
 
 
 def parts_of_function(what: str, keys: StructType, result: StructType) -> Mapping[str, StructType] | None:

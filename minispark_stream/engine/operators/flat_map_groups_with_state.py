@@ -41,7 +41,6 @@ from minispark_stream.engine.operators.apply_in_pandas_with_state import ApplyIn
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
-    by_key,
     check_event_time,
     event_time_column,
     event_time_names,
@@ -128,7 +127,7 @@ class FlatMapGroupsWithState(StatefulOperator):
             pandas=pandas_conf(session),
         )
         keys = scala.items(self.plan.productElement(1))
-        shuffled = by_key(session, context.rows(children[0]), keys, task.info.num_partitions)  # (2)
+        shuffled = physical.by_key(session, context.rows(children[0]), keys, task.info.num_partitions)  # (2)
         sorted_rows = physical.sorted_by(session, shuffled, keys)
         return context.leaf(context.map_partitions(self.tasks, sorted_rows, task))  # (3)
 

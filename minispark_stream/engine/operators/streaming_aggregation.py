@@ -131,10 +131,10 @@ class StreamingAggregation(StatefulOperator):
         )
         new = self.new_rows(context, children[0])
         by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
-        merged = physical.over(session, self.merge, by_key)
-        restored = context.map_partitions(self.tasks, merged, restore)  # (3)
+        merged = physical.over(session, self.merge, context.cut(by_key))
+        restored = context.map_partitions(self.tasks, merged, restore, of_inputs=False)  # (3)
         both = physical.over(session, self.merge, restored)  # (4)
-        saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
+        saved = context.map_partitions(self.tasks, both, save, of_inputs=False, gathered=True)  # (5)
         # (6) Without keys, the result is in one partition. Because Spark knows it, a sort need not run the tasks for a sample.
         return context.leaf(physical.over(session, self.final, saved), in_one_partition=not self.keys.fields)
 

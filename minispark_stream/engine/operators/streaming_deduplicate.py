@@ -40,14 +40,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
-from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
-    by_key,
     check_event_time,
     event_time_column,
     event_time_names,
@@ -138,7 +137,7 @@ class StreamingDeduplicate(StatefulOperator):
         )
         rows = context.rows(children[0])
         columns = scala.items(rows.output())
-        shuffled = by_key(session, rows, [columns[i] for i in self.positions], task.info.num_partitions)
+        shuffled = physical.by_key(session, rows, [columns[i] for i in self.positions], task.info.num_partitions)
         return context.leaf(context.map_partitions(self.tasks, shuffled, task))
 
 

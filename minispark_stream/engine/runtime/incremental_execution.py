@@ -110,8 +110,8 @@ class IncrementalExecution:
         return frozenset((op.operator_id, p) for op in self.template.operators for p in range(op.partitions(of_query)))
 
     def explain(self) -> str:
-        """The physical plans of this batch, from the sink down; the stateful operators are between them."""
-        return "\n-- state --\n".join(plan.toString() for plan in self.batch.executed[::-1])
+        """The physical plans of this batch, from the sink down; between them is a stateful operator, or rows are shuffled."""
+        return "\n-- over the rows of --\n".join(plan.toString() for plan in self.batch.executed[::-1])
 
     @cached_property
     def observed_metrics(self) -> dict[str, JavaObject]:

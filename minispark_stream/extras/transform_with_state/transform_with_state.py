@@ -52,7 +52,6 @@ from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
     StateVariables,
-    by_key,
     check_event_time,
     event_time_column,
     event_time_names,
@@ -184,7 +183,7 @@ class TransformWithState(StatefulOperator):
             tasks = self.tasks
         attributes = scala.items(rows.output())
         keys = [attributes[i] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
-        sorted_rows = physical.sorted_by(session, by_key(session, rows, keys, task.info.num_partitions), keys)  # (3)
+        sorted_rows = physical.sorted_by(session, physical.by_key(session, rows, keys, task.info.num_partitions), keys)  # (3)
         return context.leaf(context.map_partitions(tasks, sorted_rows, task))  # (4)
 
     def _with_initial_state(self, context: BatchContext, children: Sequence[JavaObject]) -> DataFrame:
