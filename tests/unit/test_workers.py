@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.engine.operators.worker_tuning import THAWED, acknowledge_at_once, spare_the_collector
+from minispark_stream.engine.operators import worker_tuning
+from minispark_stream.engine.operators.worker_tuning import THAWED, do_not_wait, spare_the_collector
 from minispark_stream.workers import let_workers_run_this_python, send_this_package, start_workers_ahead
 
 
@@ -82,14 +83,19 @@ def test_workers_on_other_machines_or_with_another_python_start_as_spark_starts_
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux alone has it")
-def test_what_has_come_over_tcp_is_acknowledged_at_once():
+def test_nothing_waits_for_an_acknowledgement_over_tcp():
+    acknowledges, sends = (socket.IPPROTO_TCP, socket.TCP_QUICKACK), (socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    worker_tuning._sockets.cache_clear()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
-        option = socket.IPPROTO_TCP, socket.TCP_QUICKACK
-        connection.setsockopt(*option, 0)
         before = set(os.listdir("/proc/self/fd"))
-        acknowledge_at_once()
-        assert connection.getsockopt(*option) == 1
+        for _ in range(2):  # tasks
+            connection.setsockopt(*acknowledges, 0)
+            do_not_wait()
+            assert connection.getsockopt(*acknowledges) == 1
+            assert connection.getsockopt(*sends) == 1
         assert set(os.listdir("/proc/self/fd")) == before, "nothing is left open"
+    do_not_wait()  # the socket is closed
+    worker_tuning._sockets.cache_clear()
 
 
 def test_what_is_there_when_a_task_begins_is_spared_by_the_collector():

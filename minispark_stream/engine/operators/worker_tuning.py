@@ -8,9 +8,10 @@ Models: nothing of Spark, whose tasks run in its own process.
    adds. A frozen object is freed as usual when nobody refers to it any more, unless it refers to itself in a circle; so that
    these are found as well, nothing is frozen during every thousandth task. While a task runs, Python would look for garbage
    after every 700 new objects; with a threshold of 200,000, a task over many rows takes a tenth less time.
-2. *TCP acknowledgement.* Over TCP, Spark holds the end of a message back until the worker has acknowledged its beginning, and
-   Linux delays this acknowledgement by 40 ms unless it is asked not to. PySpark does not say which socket is the worker's, so
-   this is asked for all of them; a Unix socket refuses, which does no harm.
+2. *TCP.* Each side holds the end of a message back until the other has acknowledged its beginning, and Linux delays the
+   acknowledgement by 40 ms. A worker can be told, once, not to hold anything back, and to acknowledge at once what it receives,
+   for each task anew. PySpark does not say which socket is the worker's, so this is done for all that are open when the first
+   task begins (later, shared tables are open by the hundred). A Unix socket refuses, which does no harm.
 
     second task    what the first one has imported and loaded is frozen       third task    and what the second one has added
 """
@@ -22,6 +23,7 @@ import os
 import socket
 import stat
 from contextlib import suppress
+from functools import cache
 from itertools import count
 
 THAWED = 1000  # so many tasks
@@ -32,7 +34,7 @@ _tasks = count(1)
 def tune_worker() -> None:
     """Apply the settings; called at the beginning of each task."""
     spare_the_collector(next(_tasks))
-    acknowledge_at_once()
+    do_not_wait()
 
 
 def spare_the_collector(task: int) -> None:
@@ -44,12 +46,22 @@ def spare_the_collector(task: int) -> None:
         gc.freeze()
 
 
-def acknowledge_at_once() -> None:
-    """(2) Ask for quick acknowledgement on every open socket of the process, if the system supports it."""
-    if not hasattr(socket, "TCP_QUICKACK") or not os.path.isdir(_OPEN_FILES):
+def do_not_wait() -> None:
+    """(2) Send and acknowledge at once on the sockets of the process, if the system supports it."""
+    if not hasattr(socket, "TCP_QUICKACK"):
         return
-    for descriptor in map(int, os.listdir(_OPEN_FILES)):
+    for descriptor in _sockets():
+        with suppress(OSError), socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+@cache
+def _sockets() -> list[int]:
+    """The sockets that the process has open in its first task, the one that connects it with Spark among them."""
+    found = []
+    for descriptor in map(int, os.listdir(_OPEN_FILES) if os.path.isdir(_OPEN_FILES) else ()):
         with suppress(OSError):
             if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+                found.append(descriptor)
+    return found
