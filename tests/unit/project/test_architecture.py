@@ -139,6 +139,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "engine.jvm.of_batch._rule": "a function object in the JVM over expressions",
     "engine.jvm.scala._nil": "one object for each JVM",
     "engine.operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
+    "engine.operators.worker_tuning._sockets": "the sockets that a worker has open in its first task",
     "engine.plan.streaming_relation._java_tokens": "one map for each JVM",
     "lens.view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
     "lens.view.step_source.step_sources": "the code of each step, read from the package once",
