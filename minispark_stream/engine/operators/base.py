@@ -97,14 +97,14 @@ class BatchContext:
         return query_execution.planned(self.session, child)
 
     def map_partitions(
-        self, tasks: MapPartitions, rows: JavaObject, task: Any, of_inputs: bool = True, gathered: bool = False
+        self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False, of_inputs: bool = True
     ) -> JavaObject:
         """The physical plan of the rows that `task` emits for each partition of another physical plan, `rows`.
 
         If the rows are `gathered`, the task only begins when the task below has ended, and if possible in the same worker
-        (engine/jvm/state_rdd.py).
+        (engine/jvm/state_rdd.py). Such rows come from a task, so no plan over them is one `of_inputs`, nor is one over a `cut`.
         """
-        return tasks.over(self._rdd(rows, of_inputs), task, gathered)
+        return tasks.over(self._rdd(rows, of_inputs and not gathered), task, gathered)
 
     def cut(self, rows: JavaObject) -> JavaObject:
         """The rows of a physical plan that reads inputs, as a plan with nothing below it.

@@ -107,5 +107,5 @@ class SessionWindowAggregation(StreamingAggregation):
         restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
         sorted_again = physical.scan(session, restored.execute(), restored.output(), self.order)
         merged = physical.over(session, self.merge, sorted_again)  # (4)
-        saved = context.map_partitions(self.tasks, merged, save, of_inputs=False, gathered=True)  # (5)
+        saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)
         return context.leaf(physical.over(session, self.final, saved))  # (6)

@@ -134,7 +134,7 @@ class StreamingAggregation(StatefulOperator):
         merged = physical.over(session, self.merge, context.cut(by_key))
         restored = context.map_partitions(self.tasks, merged, restore, of_inputs=False)  # (3)
         both = physical.over(session, self.merge, restored)  # (4)
-        saved = context.map_partitions(self.tasks, both, save, of_inputs=False, gathered=True)  # (5)
+        saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
         # (6) Without keys, the result is in one partition. Because Spark knows it, a sort need not run the tasks for a sample.
         return context.leaf(physical.over(session, self.final, saved), in_one_partition=not self.keys.fields)
 

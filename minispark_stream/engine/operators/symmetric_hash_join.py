@@ -174,7 +174,7 @@ class SymmetricHashJoin(StatefulOperator):
         if self.pairs_that_match is not None:
             pairs = physical.filtered(session, pairs, self.pairs_that_match)
         build = Build(**context.of_task(self, self.builds), join=join, buffers=buffers)
-        return context.leaf(context.map_partitions(self.builds, pairs, build, of_inputs=False, gathered=True))
+        return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def buffers(self, context: BatchContext) -> Buffers:
         """Where the tasks of a batch find the waiting rows."""

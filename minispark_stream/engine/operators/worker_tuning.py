@@ -48,7 +48,7 @@ def spare_the_collector(task: int) -> None:
 
 def do_not_wait() -> None:
     """(2) Send and acknowledge at once on the sockets of the process, if the system supports it."""
-    if not hasattr(socket, "TCP_QUICKACK"):
+    if not hasattr(socket, "TCP_QUICKACK") or not os.path.isdir(_OPEN_FILES):
         return
     for descriptor in _sockets():
         with suppress(OSError), socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:
@@ -60,8 +60,8 @@ def do_not_wait() -> None:
 def _sockets() -> list[int]:
     """The sockets that the process has open in its first task, the one that connects it with Spark among them."""
     found = []
-    for descriptor in map(int, os.listdir(_OPEN_FILES) if os.path.isdir(_OPEN_FILES) else ()):
-        with suppress(OSError):
+    for descriptor in map(int, os.listdir(_OPEN_FILES)):
+        with suppress(OSError):  # that of the list itself is closed by now
             if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 found.append(descriptor)
     return found
