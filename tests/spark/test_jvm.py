@@ -49,6 +49,21 @@ def test_expression_ids_are_those_of_the_columns(spark):
     assert expressions.expression_ids(spark, plans.analyzed(spark.range(1).select())) == []
 
 
+def test_counting_computes_every_column_and_plans_no_rdd_again(spark):
+    computed = spark.sparkContext.accumulator(0)
+
+    def seen(batches):
+        for batch in batches:
+            computed.add(len(batch))
+            yield batch
+
+    rows = spark.range(5).mapInPandas(seen, "id long")
+    over_rdd = plans.as_leaf(rows)
+    assert [plans.count_rows(rows), plans.count_rows(over_rdd)] == [5, 5] and computed.value == 10
+    planned = over_rdd._jdf.queryExecution().tracker().phases().keySet()
+    assert not planned.contains("planning")
+
+
 @pytest.mark.parametrize("sizes", [[], [0], [1], [40_000, 1], [3_000_000]])
 def test_bytes_of_an_iterator(spark, sizes):
     arrays = [bytearray(range(256)) * (size // 256) + bytearray(size % 256) for size in sizes]

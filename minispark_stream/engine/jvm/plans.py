@@ -105,11 +105,15 @@ def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObj
 def count_rows(df: DataFrame) -> int:
     """Compute every row and column of a DataFrame, and only count the rows (`df.count()` would compute fewer columns).
 
+    If the plan is no more than an RDD, as that of a batch is, its rows are counted as they are; Spark would plan it and copy
+    each row.
+
     Before a job starts, Spark reads the class in which its closure was written, to find out what the closure needs. That of
     `RDD.count` is RDD itself, and to read it takes 6 ms; that of `countAsync` is a small one.
     """
     session = df.sparkSession
-    rows = df._jdf.queryExecution().executedPlan().execute()
+    plan = analyzed(df)
+    rows = plan.rdd() if scala.class_name(plan) == "LogicalRDD" else df._jdf.queryExecution().executedPlan().execute()
     actions = scala.java_class(session, "org.apache.spark.rdd.RDD").rddToAsyncRDDActions(rows, internal_rows(session))
     forever = scala.companion(session, "scala.concurrent.duration.Duration").Inf()
     counted = scala.java_class(session, "org.apache.spark.util.ThreadUtils").awaitReady(actions.countAsync(), forever)
