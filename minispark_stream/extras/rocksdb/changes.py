@@ -17,6 +17,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from minispark_stream.engine.state.state_records import Change, records
+
 PUT, DELETE, MERGE = 0x01, 0x10, 0x11
 _size = struct.Struct("<i")
 
@@ -68,6 +70,11 @@ def folded(records: Iterable[Record], delimiter: bytes) -> Changes:
             more = Append(value or b"", delimiter)
             changes[key] = Append(more.to(before), delimiter) if isinstance(before, Append) else more.to(before)
     return changes
+
+
+def num_bytes(changes: Iterable[Change]) -> int:
+    """How many bytes the keys and values of some changes have."""
+    return sum(len(key) + len(value or b"") for key, value in records(changes))
 
 
 def elements(value: bytes, delimiter: bytes, checksum: bool = False) -> Iterator[bytes]:

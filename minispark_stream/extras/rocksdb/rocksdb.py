@@ -11,8 +11,9 @@ Models: RocksDB (About state: RocksDB).
 
     folder with 000008.sst     apply(put a, remove b), flush     000008.sst, 000012.sst     the first one is what it was
 
-The scratch folder is in Spark's folder for temporary files, if there is one, so that it is deleted when Spark ends, if not
-before.
+4. RocksDB waits until the disk has each file that it writes. A scratch folder does not need this, so a small one is in memory
+   (/dev/shm, on Linux). If a worker is killed, its folder stays there; an hour later, whoever makes the next one deletes it. A
+   large folder is in Spark's folder for temporary files, which is deleted when Spark ends.
 
 Differs from Spark: Spark keeps each store open in RocksDB, and works on it there. Here the rows are in memory
 (rocksdb_state_files.py says why), and RocksDB only creates and reads files.
@@ -22,9 +23,12 @@ Shown by tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_snapshot_
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from minispark_stream.engine.state.state_records import Change
@@ -32,6 +36,8 @@ from minispark_stream.engine.state.state_store import state_error
 from minispark_stream.extras.rocksdb.changes import Append
 
 MOST_TABLES = 8
+MEMORY, LEFT_S = Path("/dev/shm"), 3600
+MOST_OF_MEMORY = 0.001  # of what is free there, for the content of one database; while it is compacted, it takes more
 OPTIONS = """[Version]
   rocksdb_version=9.8.4
   options_file_version=1.1
@@ -50,11 +56,18 @@ OPTIONS = """[Version]
 
 
 @contextmanager
-def scratch() -> Iterator[str]:
-    """A temporary folder, which is deleted afterwards."""
-    spark_folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    with tempfile.TemporaryDirectory(prefix="rocksdb-", dir=spark_folder if os.path.isdir(spark_folder) else None) as folder:
-        yield folder
+def scratch(num_bytes: int) -> Iterator[str]:
+    """(4) A temporary folder for a database with so many bytes, which is deleted afterwards."""
+    prefix, spark_folder = "minispark-rocksdb-", os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    parent = spark_folder if os.path.isdir(spark_folder) else None
+    if os.access(MEMORY, os.W_OK) and num_bytes <= MOST_OF_MEMORY * shutil.disk_usage(MEMORY).free:
+        parent = str(MEMORY)
+        for folder in MEMORY.glob(f"{prefix}*"):
+            with suppress(FileNotFoundError):  # whoever made it has deleted it
+                if time.time() - folder.stat().st_mtime > LEFT_S:
+                    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as made:
+        yield made
 
 
 class RocksDB:

@@ -39,7 +39,8 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -54,7 +55,7 @@ from minispark_stream.engine.state.state_files import Loaded, StateFiles
 from minispark_stream.engine.state.state_records import Change, decode_changes, encode_records, records
 from minispark_stream.engine.state.state_store import each
 from minispark_stream.extras.rocksdb.changelog import encode_header, encode_typed_records, read_changelog, read_header
-from minispark_stream.extras.rocksdb.changes import Append, folded
+from minispark_stream.extras.rocksdb.changes import Append, folded, num_bytes
 from minispark_stream.extras.rocksdb.family_checksums import FamilyChecksums
 from minispark_stream.extras.rocksdb.family_numbers import ROW, FamilyNumbers, numbers_in, records_of, without_numbers
 from minispark_stream.extras.rocksdb.rocksdb import RocksDB, scratch
@@ -110,10 +111,8 @@ class RocksDBStateFiles(StateFiles):
     def read_snapshot(self, version: int) -> list[Change]:  # (4)
         name = self.name(version, self.snapshot)
         try:
-            with scratch() as folder:
-                metadata = self._fetch(name, folder)
-                with self._database(folder) as db:
-                    rows = db.rows()
+            with self._fetched(name) as (folder, metadata), self._database(folder) as db:
+                rows = db.rows()
             if metadata.num_keys is not None and (says := metadata.num_keys + metadata.num_internal_keys) != len(rows[0]):
                 raise ValueError(f"it says that it has {says} keys, and RocksDB finds {len(rows[0])}")
             if self._has_families:
@@ -178,8 +177,7 @@ class RocksDBStateFiles(StateFiles):
         `is_read`: whether all rows are read once, so that rows which the tables of `base` have lost are noticed.
         """
         families = FamilyNumbers({}, 0)
-        with scratch() as folder:
-            before = self._fetch(self.name(base, self.snapshot), folder) if base else SnapshotMetadata(0, {})
+        with self._fetched(self.name(base, self.snapshot) if base else None, changes) as (folder, before):
             if self._has_families:  # (6)
                 families, num_keys = numbers_in(changes) or FamilyNumbers.of_zip(before), num_keys - 1
                 changes = list(without_numbers(changes))
@@ -216,21 +214,22 @@ class RocksDBStateFiles(StateFiles):
         self.bytes_copied = sum(size for _, size in copied.values())
         return dict(sorted((reused | copied).items()))
 
-    def _fetch(self, name: str, folder: str) -> SnapshotMetadata:
-        """Put the database of a zip into a folder."""
-        data = self.manager.open(name)
-        metadata = read_zip_metadata(data)
-        if bool(metadata.families) != self._has_families:
+    @contextmanager
+    def _fetched(self, name: str | None, changes: Sequence[Change] = ()) -> Iterator[tuple[str, SnapshotMetadata]]:
+        """A folder with the database of a zip, or an empty one, which `changes` will be put into."""
+        data = self.manager.open(name) if name else b""
+        metadata = read_zip_metadata(data) if name else SnapshotMetadata(0, {})
+        if name and bool(metadata.families) != self._has_families:
             raise ValueError("it has column families, but the operator has none" if metadata.families else
                              "it has no column families, but the operator has some")
-        for file, content in read_database(data, metadata).items():
-            with open(f"{folder}/{file}", "wb") as out:
-                out.write(content)
-        for table, local in metadata.local_names.items():
-            self.manager.copy_to(f"{TABLES}/{table}", f"{folder}/{local}")
-            if (size := os.path.getsize(f"{folder}/{local}")) != metadata.ssts[table]:
-                raise ValueError(f"{TABLES}/{table} has {size} bytes, but the zip says {metadata.ssts[table]}")
-        return metadata
+        with scratch(sum(metadata.ssts.values()) + num_bytes(changes)) as folder:
+            for file, content in (read_database(data, metadata) if name else {}).items():
+                Path(folder, file).write_bytes(content)
+            for table, local in metadata.local_names.items():
+                self.manager.copy_to(f"{TABLES}/{table}", f"{folder}/{local}")
+                if (size := os.path.getsize(f"{folder}/{local}")) != metadata.ssts[table]:
+                    raise ValueError(f"{TABLES}/{table} has {size} bytes, but the zip says {metadata.ssts[table]}")
+            yield folder, metadata
 
     # -- changelogs ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,63 @@
+"""Where RocksDB's temporary folders are, and that none of them stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from minispark_stream.extras.rocksdb import rocksdb
+from minispark_stream.extras.rocksdb.rocksdb import RocksDB, scratch
+
+Usage = namedtuple("Usage", "free")
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands for /dev/shm, with a megabyte free; Spark's own folder is beside it."""
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "spark").mkdir()
+    monkeypatch.setattr(rocksdb, "MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(1_000_000))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'spark'},/elsewhere")
+    return tmp_path / "memory"
+
+
+@pytest.mark.parametrize(("num_bytes", "where"), [(0, "memory"), (1_000, "memory"), (1_001, "spark")])
+def test_a_small_database_is_in_memory_and_a_large_one_in_sparks_folder(memory: Path, num_bytes: int, where: str) -> None:
+    with scratch(num_bytes) as folder:
+        assert Path(folder).parent == memory.parent / where
+        with RocksDB(folder) as db:
+            db.apply([([b"a"], [b"1"])])
+            db.flush()
+            assert db.rows() == ([b"a"], [b"1"])
+    assert not os.path.exists(folder)
+
+
+def test_without_such_a_memory_it_is_in_sparks_folder(memory: Path) -> None:
+    memory.rmdir()
+    with scratch(0) as folder:
+        assert Path(folder).parent == memory.parent / "spark"
+
+
+def test_what_a_killed_worker_has_left_is_deleted_an_hour_later(memory: Path) -> None:
+    hour_ago, of_another = time.time() - 3601, memory / "something-else"
+    left, in_use = (memory / f"minispark-rocksdb-{name}" for name in ("left", "in-use"))
+    for folder in (left, in_use, of_another):
+        folder.mkdir()
+        (folder / "000008.sst").write_bytes(b"rows")
+    for folder in (left, of_another):
+        os.utime(folder, (hour_ago, hour_ago))
+    with scratch(0):
+        pass
+    assert sorted(memory.iterdir()) == [in_use, of_another]
+
+
+def test_a_folder_that_its_owner_deletes_meanwhile_is_no_error(memory: Path) -> None:
+    (memory / "minispark-rocksdb-gone").symlink_to(memory / "nothing")
+    with scratch(0) as folder:
+        assert os.path.isdir(folder)
