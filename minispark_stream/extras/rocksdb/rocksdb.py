@@ -37,7 +37,8 @@ from minispark_stream.extras.rocksdb.changes import Append
 
 MOST_TABLES = 8
 MEMORY, LEFT_S = Path("/dev/shm"), 3600
-MOST_OF_MEMORY = 0.001  # of what is free there, for the content of one database; while it is compacted, it takes more
+SMALL, OWN = 16 << 20, 100_000  # bytes; OWN: of RocksDB's own files
+SHARE = 0.01  # of what is free in memory: the folders of other tasks are there as well, and a compaction needs more
 OPTIONS = """[Version]
   rocksdb_version=9.8.4
   options_file_version=1.1
@@ -60,7 +61,8 @@ def scratch(num_bytes: int) -> Iterator[str]:
     """(4) A temporary folder for a database with so many bytes, which is deleted afterwards."""
     prefix, spark_folder = "minispark-rocksdb-", os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     parent = spark_folder if os.path.isdir(spark_folder) else None
-    if os.access(MEMORY, os.W_OK) and num_bytes <= MOST_OF_MEMORY * shutil.disk_usage(MEMORY).free:
+    is_small = num_bytes <= SMALL and os.access(MEMORY, os.W_OK)
+    if is_small and num_bytes + OWN <= SHARE * shutil.disk_usage(MEMORY).free:
         parent = str(MEMORY)
         for folder in MEMORY.glob(f"{prefix}*"):
             with suppress(FileNotFoundError):  # whoever made it has deleted it

@@ -18,16 +18,16 @@ Usage = namedtuple("Usage", "free")
 
 @pytest.fixture
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that stands for /dev/shm, with a megabyte free; Spark's own folder is beside it."""
+    """A folder that stands for /dev/shm, with 20 MB free; Spark's own folder is beside it."""
     (tmp_path / "memory").mkdir()
     (tmp_path / "spark").mkdir()
     monkeypatch.setattr(rocksdb, "MEMORY", tmp_path / "memory")
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(1_000_000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(20_000_000))
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'spark'},/elsewhere")
     return tmp_path / "memory"
 
 
-@pytest.mark.parametrize(("num_bytes", "where"), [(0, "memory"), (1_000, "memory"), (1_001, "spark")])
+@pytest.mark.parametrize(("num_bytes", "where"), [(0, "memory"), (100_000, "memory"), (100_001, "spark")])
 def test_a_small_database_is_in_memory_and_a_large_one_in_sparks_folder(memory: Path, num_bytes: int, where: str) -> None:
     with scratch(num_bytes) as folder:
         assert Path(folder).parent == memory.parent / where
@@ -36,6 +36,18 @@ def test_a_small_database_is_in_memory_and_a_large_one_in_sparks_folder(memory: 
             db.flush()
             assert db.rows() == ([b"a"], [b"1"])
     assert not os.path.exists(folder)
+
+
+def test_a_large_database_is_in_sparks_folder_however_much_memory_is_free(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(10**12))
+    with scratch((16 << 20) + 1) as folder:
+        assert Path(folder).parent == memory.parent / "spark"
+
+
+def test_a_full_memory_is_not_used(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(0))
+    with scratch(0) as folder:
+        assert Path(folder).parent == memory.parent / "spark"
 
 
 def test_without_such_a_memory_it_is_in_sparks_folder(memory: Path) -> None:
