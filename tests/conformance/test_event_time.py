@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from minispark_stream import side_by_side
+from minispark_stream import MiniSparkSession, side_by_side
+from tests.conformance.actions import ACTIONS
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import at, random_rows, read_random, rows_of
 
@@ -174,3 +176,18 @@ def test_with_one_operator_allowed_rows_are_late_by_the_watermark_of_their_own_b
     confs = {"spark.sql.streaming.statefulOperator.allowMultiple": "false", "spark.sql.streaming.noDataMicroBatches.enabled": "false"}
     query = lambda s, d: SINGLE[name](read_times(s, d).withWatermark("ts", "10 minutes"))
     compare(query, feed, confs=confs, restart_after=(2,))
+
+
+@pytest.mark.parametrize("actions", [("rows", "is it empty"), ("is it empty", "rows"), ("twice",)], ids=" and ".join)
+def test_event_times_count_each_time_that_a_function_reads_its_batch(
+    spark: Any, tmp_path: Any, actions: tuple[str, ...]
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text("\n".join(at("12:02", "12:20", "12:11")))
+    found = []
+    for session in (spark, MiniSparkSession(spark)):
+        times = read_times(session, str(tmp_path / "in")).withWatermark("ts", "1 minute").writeStream
+        query = times.foreachBatch(lambda df, _: [ACTIONS[name](df) for name in actions] and None).trigger(availableNow=True).start()
+        query.awaitTermination()
+        found.append(json.loads(query.recentProgress[0].json)["eventTime"])
+    assert found[0] == found[1] and found[0]["max"] != found[0]["min"]

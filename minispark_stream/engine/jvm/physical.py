@@ -119,3 +119,17 @@ def sorted_by(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject
 def leaf(session: SparkSession, rows: JavaObject) -> JavaObject:
     """The rows of an executable plan as a leaf of a logical plan, with the same attributes."""
     return plans.leaf_over(session, rows.execute(), rows.output(), streaming=False)
+
+
+def observed_each_time(session: SparkSession, plan: JavaObject) -> dict[str, JavaObject]:
+    """What each CollectMetricsExec in a plan has observed, by its name, as a Java row.
+
+    If rows have been read more than once, they count each time. What such a node itself says is of the last time only.
+    """
+    nodes = scala.companion(session, f"{EXECUTION}.CollectMetricsExec").mapPlans(plan, scala.identity(session))
+    accumulators = scala.java_class(session, "org.apache.spark.util.AccumulatorContext")
+    to_row = scala.companion(session, "org.apache.spark.sql.catalyst.CatalystTypeConverters").convertToScala
+    return {
+        node.name(): to_row(accumulators.get(node.accumulatorId()).get().value(), node.metricsSchema())
+        for node in scala.items(nodes) if scala.class_name(node) == "CollectMetricsExec"
+    }

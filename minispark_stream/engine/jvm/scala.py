@@ -59,6 +59,11 @@ def as_scala(session: SparkSession, collection: JavaObject) -> JavaObject:
     return _converters(jvm(session)).asScala(collection)
 
 
+def identity(session: SparkSession) -> JavaObject:
+    """The function that returns its argument."""
+    return getattr(companion(session, "scala.Predef"), "$conforms")()
+
+
 def items(seq: JavaObject) -> list[JavaObject]:
     """A Scala collection as a list."""
     return [seq.apply(i) for i in range(seq.size())]

@@ -32,7 +32,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from minispark_stream.engine.jvm import expressions, plans, query_execution, scala, sessions
+from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators import instance_metrics
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
@@ -57,6 +57,7 @@ class IncrementalExecution:
         self.new_data = new_data
         self._session = batch.session
         self._optimized_data: dict[int, JavaObject] = {}
+        self._may_be_read_again = False
         plan = fold(template.root, self._plan)
         self._rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
 
@@ -87,7 +88,11 @@ class IncrementalExecution:
         return plans.rdd_frame(self._session, self._rows, self.template.schema)
 
     def sized_batch(self) -> DataFrame:
-        """`next_batch` with the size that Spark's optimizer would give it, which decides how a join with it is planned."""
+        """`next_batch` for a function of the user, which may read it more than once.
+
+        It has the size that Spark's optimizer would give it, which decides how a join with it is planned.
+        """
+        self._may_be_read_again = True
         session, columns = self._session, expressions.new_attributes(self._session, self.template.schema)
         size = fold(self.template.root, self._of_spark).stats()
         return plans.of_rows(session, plans.leaf_over(session, self._rows, columns, streaming=False, statistics=size))
@@ -125,13 +130,22 @@ class IncrementalExecution:
         return found
 
     def event_time_stats(self) -> dict[str, EventTimeStats]:
-        """What each watermark operator has measured, by the name of its observation."""
+        """What each watermark operator has measured, by the name of its observation.
+
+        If a foreachBatch function reads its batch twice, its rows count twice, as in Spark, which takes only other observed
+        metrics from the last time.
+        """
+        found = self._observed_each_time() if self._may_be_read_again else self.observed_metrics
         seen: dict[str, EventTimeStats] = {}
         for observation in (w.observation for w in self.template.watermarks):
-            if (metrics := self.observed_metrics.get(observation)) is not None:
+            if (metrics := found.get(observation)) is not None:
                 row = json.loads(metrics.json())
                 seen[observation] = EventTimeStats(row.get("max", 0), row.get("min", 0), row.get("avg", 0.0), row["count"])
         return seen
+
+    def _observed_each_time(self) -> dict[str, JavaObject]:
+        plans_of_inputs = self.batch.of_inputs[::-1]
+        return {name: row for plan in plans_of_inputs for name, row in physical.observed_each_time(self._session, plan).items()}
 
     def metrics_of_user(self) -> dict[str, JavaObject]:
         """The observed metrics without those of the watermarks."""
