@@ -187,7 +187,7 @@ def test_event_times_count_each_time_that_a_function_reads_its_batch(
     found = []
     for session in (spark, MiniSparkSession(spark)):
         times = read_times(session, str(tmp_path / "in")).withWatermark("ts", "1 minute").writeStream
-        query = times.foreachBatch(lambda df, _: [ACTIONS[name](df) for name in actions] and None).trigger(availableNow=True).start()
+        query = times.foreachBatch(lambda df, _: [ACTIONS[name](df) for name in actions]).trigger(availableNow=True).start()
         query.awaitTermination()
         found.append(json.loads(query.recentProgress[0].json)["eventTime"])
     assert found[0] == found[1] and found[0]["max"] != found[0]["min"]

@@ -57,7 +57,7 @@ class IncrementalExecution:
         self.new_data = new_data
         self._session = batch.session
         self._optimized_data: dict[int, JavaObject] = {}
-        self._may_be_read_again = False
+        self._may_be_read_again = False  # by a function of the user; any other sink reads it once
         plan = fold(template.root, self._plan)
         self._rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
 
@@ -135,7 +135,7 @@ class IncrementalExecution:
         If a foreachBatch function reads its batch twice, its rows count twice, as in Spark, which takes only other observed
         metrics from the last time.
         """
-        found = self._observed_each_time() if self._may_be_read_again else self.observed_metrics
+        found = self._observed_each_time if self._may_be_read_again else self.observed_metrics
         seen: dict[str, EventTimeStats] = {}
         for observation in (w.observation for w in self.template.watermarks):
             if (metrics := found.get(observation)) is not None:
@@ -143,6 +143,7 @@ class IncrementalExecution:
                 seen[observation] = EventTimeStats(row.get("max", 0), row.get("min", 0), row.get("avg", 0.0), row["count"])
         return seen
 
+    @cached_property
     def _observed_each_time(self) -> dict[str, JavaObject]:
         plans_of_inputs = self.batch.of_inputs[::-1]
         return {name: row for plan in plans_of_inputs for name, row in physical.observed_each_time(self._session, plan).items()}
