@@ -58,6 +58,14 @@ QUERIES: dict[str, Callable[[Any, str], Any]] = {
         events(s, d).join(clicks(s, d), F.expr("k = k2 AND ts2 > ts AND ts2 <= ts + interval 5 minutes"), "left")
         .groupBy(F.window("ts", "15 minutes")).agg(F.count("*"), F.count("k2"))
     ),
+    "a join with distinct rows that have no watermark": lambda s, d: (
+        s.readStream.schema("ts timestamp, k string").json(d).dropDuplicates()
+        .join(clicks(s, d), F.expr("k = k2 AND ts2 <= ts AND ts2 > ts - interval 5 minutes"), "left_outer")
+    ),
+    "a join by window with distinct rows that have no watermark": lambda s, d: (
+        s.readStream.schema("ts timestamp, k string").json(d).dropDuplicates().select("k", F.window("ts", "5 minutes").alias("window"))
+        .join(clicks(s, d).select("k2", F.window("ts2", "5 minutes").alias("window")), "window", "right_outer")
+    ),
     "the first windows": lambda s, d: small_windows(events(s, d)).limit(2),
     "windows in one partition": lambda s, d: small_windows(events(s, d)).coalesce(1).where("count > 0"),
     "windows of a union of windows": lambda s, d: (

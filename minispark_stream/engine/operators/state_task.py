@@ -47,12 +47,14 @@ class OperatorWatermarks:
 
     Rows that are not after `late_ms` are dropped; state that is not after `eviction_ms` is removed. They differ because what is
     still in the state when a batch begins was decided by the watermark of the batch before. If `eviction_ms` has not `moved`
-    since that batch, the state from before has nothing to remove, and need not be searched.
+    since that batch, the state from before has nothing to remove, and need not be searched. What the operator emits is not
+    older than `output_ms`, and this is what the operator above it gets as its watermark; None if it promises nothing.
     """
 
     late_ms: int
     eviction_ms: int
     moved: bool
+    output_ms: int | None = None
 
 
 @dataclass(frozen=True)

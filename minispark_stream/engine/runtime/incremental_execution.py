@@ -188,10 +188,10 @@ class IncrementalExecution:
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""
-        seen = propagate(self.template, watermark_ms, self.batch.allow_multiple)
+        coming = propagate(self.template, watermark_ms, self.batch.allow_multiple)
         return any(
             op.should_run_another_batch(
-                self.batch.output_mode, self.batch.watermarks[op.operator_id].eviction_ms, seen[op.operator_id]
+                self.batch.output_mode, self.batch.watermarks[op.operator_id].eviction_ms, coming[op.operator_id].input_ms
             )
             for op in self.template.operators
         )

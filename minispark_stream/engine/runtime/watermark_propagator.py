@@ -4,10 +4,11 @@ Models: WatermarkPropagator, PropagateWatermarkSimulator, UseSingleWatermarkProp
 
 The query has one watermark. It enters the plan at the `withWatermark` nodes, and is passed up from node to node:
 1. A node without state passes on the least watermark of its children. A source has none.
-2. A stateful operator gets the least watermark of its children (0, the beginning of time, if they have none). It passes on the
-   watermark that is true of its own output: an aggregation emits windows that the watermark has passed, so it is the same one;
-   a join keeps rows longer, so its output may be older; the output of a user's function has none. A `withWatermark` above
-   another one is refused, as soon as there is a watermark to propagate.
+2. A stateful operator gets the least watermark of its children, but never one before 1970. It passes on the watermark that is
+   true of its own output: an aggregation emits windows that the watermark has passed, so it is the same one; a join keeps rows
+   longer, so its output may be older; the output of a user's function has none. If the children have no watermark, the operator
+   gets 1970, where no row is late yet, and passes nothing on. A `withWatermark` above another one is refused, as soon as there
+   is a watermark to propagate.
 3. In each batch, the watermark of the batch is propagated to evict state, and the watermark of the batch before to find late
    rows: a row is late only if the batch before has evicted the state that it belongs to.
 4. With `spark.sql.streaming.statefulOperator.allowMultiple` off, nothing is passed up: as before Spark 3.4, every operator gets
@@ -26,7 +27,7 @@ Shown by tests/spark/test_differences.py::test_what_two_operators_share.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from minispark_stream.engine.operators.base import OperatorWatermarks
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
@@ -35,31 +36,39 @@ from minispark_stream.engine.runtime.template import Template
 T = TypeVar("T")
 
 
-def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> dict[int, int]:
-    """The watermark that each stateful operator gets, by its id, if the query's watermark is `watermark_ms`.
+class Propagated(NamedTuple):
+    """The watermark that an operator gets, and the one that it passes on; None if it passes none on. In milliseconds."""
+
+    input_ms: int
+    output_ms: int | None
+
+
+def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> dict[int, Propagated]:
+    """What each stateful operator gets and passes on, by its id, if the query's watermark is `watermark_ms`.
 
     Raises:
         AnalysisException: the watermark has moved, and in the plan, one watermark is above another one.
     """
     if not allow_multiple:  # (4)
-        return {operator.operator_id: watermark_ms for operator in template.operators}
+        return {operator.operator_id: Propagated(watermark_ms, None) for operator in template.operators}
     if watermark_ms > 0 and template.redefined is not None:
         raise template.redefined
-    seen: dict[int, int] = {}
+    found: dict[int, Propagated] = {}
 
     def output(node: Node, inputs: list[int | None]) -> int | None:
-        below = [ms for ms in inputs if ms is not None]
+        below = min((ms for ms in inputs if ms is not None), default=None)
         match node:
             case Watermark():
                 return watermark_ms
             case SourceLeaf() | Static() | Stateless():  # (1)
-                return min(below, default=None)
+                return below
             case operator:  # (2)
-                seen[operator.operator_id] = min(below, default=0)
-                return operator.output_watermark(seen[operator.operator_id])
+                passed_on = None if below is None else operator.output_watermark(below)
+                found[operator.operator_id] = Propagated(max(below or 0, 0), passed_on)
+                return passed_on
 
     fold(template.root, output)
-    return seen
+    return found
 
 
 def late_watermark(previous: T, current: T, allow_multiple: bool) -> T:
@@ -73,4 +82,7 @@ def operator_watermarks(
     """Both watermarks of each operator, from the query's watermarks in the batch before and in this batch."""
     before, now = (propagate(template, ms, allow_multiple) for ms in (previous_ms, current_ms))
     late = late_watermark(before, now, allow_multiple)
-    return {id_: OperatorWatermarks(late[id_], now[id_], moved=now[id_] != before[id_]) for id_ in now}
+    return {
+        id_: OperatorWatermarks(late[id_].input_ms, ms, moved=ms != before[id_].input_ms, output_ms=output_ms)
+        for id_, (ms, output_ms) in now.items()
+    }

@@ -8,13 +8,13 @@ must be read, because a partition that is not read does not write the next versi
     batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
 
 Differs from Spark: the DataFrame has no sort order or partitioning that Spark knows of, because these do not get through the
-Python tasks. So a batch that is grouped once more by the keys of its state is shuffled once more, and a batch that is
-sorted by a value computed from a map that is a key can be cached; in Spark 4.3.0, its sort order names a column that the batch
-does not have, and using it ends the query with a NoSuchElementException. If a function fails, the query's error gives the
-function's own error as its reason; Spark's error says that "an exception was raised by the Python Proxy", with Python's stack
-trace, which ends with the function's error.
+Python tasks. So a batch that is grouped once more by the keys of its state is shuffled once more, and a batch that is sorted by
+a key of an aggregation can be cached; in Spark 4.3.0, its sort order names a column that the batch does not have, and using the
+cache ends the query with a NoSuchElementException. If a function fails, the query's error gives the function's own error as its
+reason; Spark's error says that "an exception was raised by the Python Proxy", with Python's stack trace, which ends with the
+function's error.
 Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_partitioning,
-tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_map_can_be_cached,
+tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_key_can_be_cached,
 tests/spark/test_differences.py::test_of_a_foreach_batch_function_that_fails_the_reason_is_its_own_error.
 """
 

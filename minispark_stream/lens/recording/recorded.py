@@ -147,7 +147,7 @@ def _tree(query: StreamExecution, execution: IncrementalExecution, node: Node, c
         case Watermark():
             return {"watermark": node.column, "delayMs": node.delay_ms, "below": below}
         case StatefulOperator():
-            output_ms = node.output_watermark(execution.batch.watermarks[node.operator_id].eviction_ms)
+            output_ms = execution.batch.watermarks[node.operator_id].output_ms
             return {"operatorId": node.operator_id, "operator": node.operator_name, "output": output_ms, "below": below}
     return below[0] if len(below) == 1 else {"below": below}
 

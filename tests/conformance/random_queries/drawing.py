@@ -78,6 +78,8 @@ def drawn(seed: int) -> Case:
     relay = r.choice([("model",), ("model", "spark"), ("spark", "model")])
     actions = ("rows",) if r.random() < 0.8 else tuple(r.sample(sorted(ACTIONS), 2))
     chain = _comparable([*before, *kept, *after, *last], left)
+    if "sort" in [step[0] for step in chain]:  # Spark 4.3.0 cannot read it from the cache (engine/sinks/foreach_batch.py)
+        actions = tuple(action for action in actions if action != "cached")
     return Case(seed, chain, mode, left, right, Table(r.choice(KINDS), changes), length, confs, restarts, relay, actions)
 
 

@@ -35,7 +35,8 @@ def operator(operator_id: int, *children: Any, holds_back: int | None = 0) -> An
 
 
 def seen(root: Any, watermark: int) -> dict[int, int]:
-    return propagate(Template(root, (), (), ANY, ANY, ANY), watermark, allow_multiple=True)
+    found = propagate(Template(root, (), (), ANY, ANY, ANY), watermark, allow_multiple=True)
+    return {operator_id: ms for operator_id, (ms, _) in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,16 @@ def seen(root: Any, watermark: int) -> dict[int, int]:
             {0: 30},
         ),
         (
+            "what an operator without a watermark passes on is not waited for",
+            operator(0, operator(1, source()), with_watermark(source())),
+            {0: 30, 1: 0},
+        ),
+        (
+            "nothing is before 1970",
+            operator(0, operator(1, with_watermark(source()), holds_back=40)),
+            {0: 0, 1: 30},
+        ),
+        (
             "a function of the user promises nothing",
             operator(0, operator(1, with_watermark(source()), holds_back=None)),
             {0: 0, 1: 30},
@@ -78,7 +89,7 @@ def watermarks(*operators: Any, previous: int, current: int, allow_multiple: boo
 def test_rows_are_late_by_the_watermark_of_the_batch_before_and_state_goes_by_that_of_this_batch() -> None:
     count = operator(0, with_watermark(source()))
     for previous, late in ((20, 20), (30, 30)):
-        expected = OperatorWatermarks(late_ms=late, eviction_ms=30, moved=previous != 30)
+        expected = OperatorWatermarks(late_ms=late, eviction_ms=30, moved=previous != 30, output_ms=30)
         assert watermarks(count, previous=previous, current=30, allow_multiple=True) == {0: expected}
 
 
@@ -103,7 +114,7 @@ def test_without_multiple_operators_all_see_the_watermark_of_the_batch_and_find_
 def test_a_watermark_above_another_one_ends_the_query_when_the_watermark_moves(plan: Any, redefines: bool) -> None:
     assert is_above_a_watermark(plan) == redefines
     template = Template(operator(0, plan), (), (), ANY, ANY, ANY, redefined=AnalysisException("again") if redefines else None)
-    assert propagate(template, 0, allow_multiple=True)[0] == 0
+    assert propagate(template, 0, allow_multiple=True)[0].input_ms == 0
     if redefines:
         with pytest.raises(AnalysisException, match="again"):
             propagate(template, 30, allow_multiple=True)
