@@ -7,7 +7,8 @@ document).
 2. To read everything, read the last compact file and the plain files after it.
 3. Files whose entries a compact file repeats are deleted, the oldest first. But another process may still be reading them, so
    they are deleted only when they are older than `cleanup_delay` (10 minutes), and only if that compact file is older than the
-   last `minBatchesToRetain` batches.
+   last `minBatchesToRetain` batches. The folder is listed once, when the log is opened: a quick query adds thousands of files
+   in ten minutes.
 4. The names of the files show which batches were compacted, and so what the interval is; where they leave a choice, the conf
    decides.
 
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -77,6 +79,9 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
 
     Args:
         now_ms: the wall clock, which says how old a file is.
+
+    Attributes:
+        oldest_first: the batch, name and modification time in ms of each file that may have to be deleted one day.
     """
 
     start_again = "start the query with a new checkpoint location"
@@ -87,6 +92,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         super().__init__(path)
         self.conf = conf
         self._now_ms = now_ms
+        self.oldest_first = deque(self._found())
         self.interval = self._compact_interval()
 
     @abstractmethod
@@ -114,6 +120,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
             entry = self.compact_logs((*self._merged(range(max(0, batch_id - self.interval), batch_id)), *entry))
         added = super().add(batch_id, entry)
         if added and self.conf.delete_expired:
+            self.oldest_first.append((batch_id, self.file_name(batch_id), self._now_ms()))
             self._delete_expired(batch_id)
         return added
 
@@ -161,7 +168,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
 
     def _compact_interval(self) -> int:  # (4)
         """Spark's choice, if the newest compact file and the plain files after it confirm it; else one that they do confirm."""
-        found = self._found()
+        found = self.oldest_first
         compact = [batch_id for batch_id, name, _ in found if is_compact(name)]
         latest_compact = compact[-1] if compact else -1
         plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
@@ -178,17 +185,14 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         return choice if fits(choice) else next(filter(fits, others), choice)
 
     def _delete_expired(self, batch_id: int) -> None:  # (3)
-        found = self._found()
-        keep_from = batch_id + 1 - self.conf.min_batches_to_retain
-        covering = max((i for i, name, _ in found if is_compact(name) and i < keep_from), default=0)
+        files, keep_from = self.oldest_first, batch_id + 1 - self.conf.min_batches_to_retain
+        covering = next((i for i, name, _ in reversed(files) if is_compact(name) and i < keep_from), 0)
         expired_ms = self._now_ms() - self.conf.cleanup_delay_ms
-        for i, name, modified_ms in found:
-            if i >= covering or modified_ms > expired_ms:
-                return
-            self.files.delete(name)
+        while files[0][0] < covering and files[0][2] <= expired_ms:
+            self.files.delete(files[0][1])
+            files.popleft()
 
-    def _found(self) -> list[tuple[int, str, int]]:
-        """(batch, name, modification time in ms) of the files of the log, oldest batch first."""
+    def _found(self) -> list[tuple[int, str, float]]:
         found = self.files.list(only_files=True)
         return sorted((i, name, ms) for name, _, ms in found if (i := self.batch_id_of(name)) is not None)
 

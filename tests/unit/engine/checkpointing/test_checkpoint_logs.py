@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -317,7 +319,8 @@ def test_an_offset_of_a_file_source_names_an_entry_of_its_log(offset: str | None
 
 class TestFileStreamSourceLog:
     def log(self, path: Path, **conf: Any) -> FileStreamSourceLog:
-        return FileStreamSourceLog(str(path), CompactionConf(**conf), now_ms=lambda: 1e15)
+        """Whenever this log looks at its clock, an hour has passed."""
+        return FileStreamSourceLog(str(path), CompactionConf(**conf), now_ms=count(1e15, 3_600_000).__next__)
 
     def test_every_third_entry_repeats_all_before_it(self, tmp_path: Path) -> None:
         log = self.log(tmp_path, interval=3)
@@ -333,6 +336,18 @@ class TestFileStreamSourceLog:
             log.add(i, entries(f"f{i}", batch_id=i))
         assert sorted(p.name for p in tmp_path.iterdir()) == ["5.compact", "6", "7", "8.compact"]
         assert [e.path[-2:] for e in log.files_of(3, 4)] == ["f3", "f4"], "found in the compact file"
+
+    def test_a_file_is_deleted_ten_minutes_after_it_was_written_and_the_folder_is_not_listed_for_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        conf = CompactionConf(interval=3, min_batches_to_retain=1)
+        FileStreamSourceLog(str(tmp_path), conf).add(0, entries("f0", batch_id=0))
+        log = FileStreamSourceLog(str(tmp_path), conf, now_ms=lambda: time.time() * 1000 + minute * 60_000)
+        monkeypatch.setattr(CheckpointFileManager, "list", None)
+        for minute in range(1, 20):  # a batch each minute
+            log.add(minute, entries(f"f{minute}", batch_id=minute))
+            oldest = min(int(file.stem) for file in tmp_path.iterdir())
+            assert oldest == max(0, minute - 9)
 
     def test_a_missing_entry_is_named(self, tmp_path: Path) -> None:
         log = self.log(tmp_path)
