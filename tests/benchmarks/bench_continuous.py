@@ -2,7 +2,8 @@
 
 The query is a filter and a projection over the rate source, 100 rows a second in one partition; each row carries the time at which
 it was due. Four variants run one after the other in one session, each for `--seconds`, after its first
-commit and a `--warm-up`.
+commit and a `--warm-up`. Then micro-batches have two other sources: a socket with a row every 10 ms, and a folder with a file
+of ten rows every 100 ms.
 
 1. The sink is `foreach`: a function that notes the age of each row. Real Spark cannot run it in continuous mode; there the age is
    that of the row in the projection, which a call of Java's clock gives, so that the way to the sink is not counted.
@@ -16,12 +17,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import socket
 import statistics
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +37,8 @@ from minispark_stream import MiniSparkSession
 MEDIAN_BOUND_MS = 50
 TIMES_BELOW = 10
 CONTINUOUS = {"continuous": "1 second"}
+Variant = tuple[Callable[..., list[float]], Any, dict[str, str]]  # how the ages are noted, the session, the trigger
+TEXTS = ("CAST(value AS long) AS due", "CAST(value AS long) * 2 AS twice")
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,58 @@ def rows(session: Any, source: str = "rate", **options: int) -> DataFrame:
     return rate.where("value % 10 <> 0").selectExpr("unix_millis(timestamp) AS due", "value * 2 AS twice")
 
 
-def noted_by_the_sink(session: Any, trigger: dict[str, str], times: Times, directory: Path) -> list[float]:
+@contextmanager
+def from_socket(session: Any, directory: Path) -> Iterator[DataFrame]:
+    """A row every 10 ms: the time at which it was due."""
+    def send() -> None:
+        with server.accept()[0] as connection, suppress(OSError):  # until the query has closed it
+            for due_ms in every(10):
+                connection.sendall(f"{due_ms}\n".encode())
+
+    with socket.create_server(("localhost", 0)) as server:
+        threading.Thread(target=send, daemon=True).start()
+        where = {"host": "localhost", "port": server.getsockname()[1]}
+        yield session.readStream.format("socket").options(**where).load().selectExpr(*TEXTS)
+
+
+@contextmanager
+def from_files(session: Any, directory: Path) -> Iterator[DataFrame]:
+    """A file every 100 ms, with ten rows: the time at which it was due."""
+    folder, ended = directory / "in", threading.Event()
+
+    def write() -> None:
+        for number, due_ms in enumerate(every(100)):
+            if ended.is_set():
+                return
+            hidden = folder / f".{number}"
+            hidden.write_text(f"{due_ms}\n" * 10)
+            hidden.rename(folder / f"{number}.txt")
+
+    folder.mkdir()
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield session.readStream.text(str(folder)).selectExpr(*TEXTS)
+    finally:
+        ended.set()
+        writer.join()
+
+
+def every(interval_ms: int) -> Iterator[int]:
+    """Every so many milliseconds, that time in ms since the epoch."""
+    due_ms = int(time.time() * 1000)
+    while True:
+        time.sleep(max(0.0, due_ms / 1000 - time.time()))
+        yield due_ms
+        due_ms += interval_ms
+
+
+@contextmanager
+def from_rate(session: Any, directory: Path) -> Iterator[DataFrame]:
+    yield rows(session)
+
+
+def noted_by_the_sink(session: Any, trigger: dict[str, str], times: Times, directory: Path, source: Any = from_rate) -> list[float]:
     """(1) How many milliseconds after it was due the sink had each row."""
     path = directory / "noted"
 
@@ -55,8 +113,9 @@ def noted_by_the_sink(session: Any, trigger: dict[str, str], times: Times, direc
         with path.open("a") as out:
             out.write(f"{row.due} {time.time() * 1000 - row.due}\n")
 
-    write = rows(session).writeStream.foreach(note).option("checkpointLocation", str(directory / "checkpoint"))
-    first = run(write.trigger(**trigger) if trigger else write, times, directory)
+    with source(session, directory) as found:
+        write = found.writeStream.foreach(note).option("checkpointLocation", str(directory / "checkpoint"))
+        first = run(write.trigger(**trigger) if trigger else write, times, directory)
     noted = [line.split() for line in path.read_text().splitlines()]
     return [float(age) for due, age in noted if float(due) >= first]
 
@@ -112,15 +171,20 @@ def main() -> int:
     spark = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     mini = MiniSparkSession(spark)
-    variants: dict[str, tuple[Callable[..., list[float]], Any, dict[str, str]]] = {
+    variants: dict[str, Variant] = {
         "model, continuous": (noted_by_the_sink, mini, CONTINUOUS),
         "model, micro-batch": (noted_by_the_sink, mini, {}),
         "spark, continuous": (noted_by_the_projection, spark, CONTINUOUS),
         "spark, micro-batch": (noted_by_the_sink, spark, {}),
     }
+    of_sources: dict[str, Variant] = {
+        f"{engine}, {name}": (partial(noted_by_the_sink, source=source), session, {})
+        for name, source in (("socket", from_socket), ("files", from_files))
+        for engine, session in (("model", mini), ("spark", spark))
+    }
     medians = {}
     print(f"{'':24}{'rows':>8}{'median':>10}{'99 %':>10}   (ms from the time a row was due)")
-    for name, (noted, session, trigger) in variants.items():
+    for name, (noted, session, trigger) in (variants | of_sources).items():
         with tempfile.TemporaryDirectory() as directory:
             times = Times(arguments.warm_up, arguments.seconds)
             ages = sorted(noted(session, trigger, times, Path(directory)))

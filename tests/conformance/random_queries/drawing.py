@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.conformance.actions import ACTIONS
 from tests.conformance.random_queries import row_wise, stateful
 from tests.conformance.random_queries.row_wise import IN_ORDER, Step
-from tests.conformance.random_queries.rows import KEYS, NUMBERS, VALUES, Rows
+from tests.conformance.random_queries.rows import DAYS, KEYS, NUMBERS, VALUES, Rows
 from tests.conformance.random_queries.sources import BY_VALUE, FORMATS, Stream, fits
 from tests.conformance.random_queries.stateful import STATEFUL
 from tests.conformance.random_queries.tables import CHANGES, KINDS, Table
@@ -67,10 +67,10 @@ def drawn(seed: int) -> Case:
     if mode == "complete" and r.random() < 0.5:
         last.append(("sort", "v"))
     types = r.choice(sorted(KEYS)), r.choice(sorted(NUMBERS)), r.choice([*sorted(VALUES), *BY_VALUE])
-    nulls = r.choice([0, 0.2, 0.2, 0.7])
-    left = _stream(r, "left", Rows(*types, nulls, r.randrange(2**32)), delay, names)
+    nulls, day = r.choice([0, 0.2, 0.2, 0.7]), random.Random(f"day {seed}").choice(DAYS)
+    left = _stream(r, "left", Rows(*types, nulls, r.randrange(2**32), day), delay, names)
     other_delay = delay if r.random() < 0.8 else r.choice([0, 20, None])
-    right = _stream(r, "right", Rows(*types, nulls, r.randrange(2**32)), other_delay, names)
+    right = _stream(r, "right", Rows(*types, nulls, r.randrange(2**32), day), other_delay, names)
     length = r.choice([2, 3, 3])
     changes = tuple((r.randrange(1, length), r.choice(sorted(CHANGES))) for _ in range(r.choice([0, 1, 1, 2])))
     confs = {**(r.choice(CONFS) if r.random() < 0.5 else {}), **(EVOLUTION if names else {})}

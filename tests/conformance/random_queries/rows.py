@@ -39,6 +39,7 @@ NESTED: dict[str, Values] = {
     "array<struct<a:int,d:decimal(20,3)>>": lambda r: [r.choice([None, {"a": 1}, {"a": 2, "d": 1.5}])],
     "struct<s:struct<t:timestamp,b:binary>,xs:array<string>>": lambda r: {"s": {"b": "eA=="}, "xs": ["x"] * r.randrange(3)},
 }
+DAYS = (*["2024-01-01"] * 8, "1970-01-01", "1969-12-31")  # a watermark is never before 1970
 VALUES = {**FLAT, **INTERVALS, **NESTED}
 KEYS = {
     **VALUES, **dict.fromkeys(["tinyint", "int", "bigint"], lambda r: r.randrange(3)), "string": lambda r: r.choice("abé"),
@@ -48,13 +49,14 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Rows:
-    """Time goes on by 15 minutes a step, and a row may be an hour late; so much of all values is null."""
+    """Time goes on by 15 minutes a step from the beginning of `day`, and a row may be an hour late; so much of all values is null."""
 
     k: str
     v: str
     w: str
     nulls: float
     seed: int
+    day: str
 
     @property
     def types(self) -> dict[str, str]:
@@ -72,6 +74,6 @@ class Rows:
         minute = 15 * step + rng.choice([rng.randrange(60, 75), rng.randrange(75)])
         columns = (("k", KEYS[self.k]), ("v", VALUES[self.v]), ("w", VALUES[self.w]))
         values = {name: None if rng.random() < self.nulls else draw(rng) for name, draw in columns}
-        return {"ts": f"2024-01-01 {minute // 60:02d}:{minute % 60:02d}:00", **values}
+        return {"ts": f"{self.day} {minute // 60:02d}:{minute % 60:02d}:00", **values}
 
 
