@@ -185,14 +185,14 @@ def main() -> int:
     medians = {}
     print(f"{'':24}{'rows':>8}{'median':>10}{'99 %':>10}   (ms from the time a row was due)")
     for name, (noted, session, trigger) in (variants | of_sources).items():
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
             times = Times(arguments.warm_up, arguments.seconds)
             ages = sorted(noted(session, trigger, times, Path(directory)))
         medians[name] = statistics.median(ages)
         print(f"{name:24}{len(ages):8}{medians[name]:10.1f}{ages[int(len(ages) * 0.99)]:10.1f}", flush=True)
     print(f"{'':24}{'rows a second':>16}   (one partition)")
     for name, (_, session, trigger) in variants.items():
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
             times = Times(arguments.warm_up, arguments.seconds)
             print(f"{name:24}{rows_per_second(session, trigger, times, Path(directory)):16,.0f}", flush=True)
     spark.stop()

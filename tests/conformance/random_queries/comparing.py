@@ -55,10 +55,12 @@ def build(case: Case, session: Any, input_dir: str, reached: Callable[[str], obj
         in_common += 1
 
     def other() -> Any:
-        """The second stream, with the steps that both have in common."""
+        """The second stream, with the steps that both have in common, and its own."""
         right = case.right.read(session, input_dir)
         for step in case.steps[:in_common]:
             right = row_wise.apply(right, step, other, table)
+        for step in case.of_right:
+            right = stateful.apply(right, step, other, case.mode)
         return right
 
     table = partial(case.table.static, session, input_dir)
@@ -110,15 +112,17 @@ def excused(case: Case, found: Difference) -> bool:
     # A join numbers the rows of a key as they come, and an array collects them so; after another operator, that is in no certain order.
     kinds = case.kinds
     joins = [i for i, kind in enumerate(kinds) if kind == "join"]
-    in_order = case.left.in_one_order and case.right.in_one_order and (not joins or set(kinds[: joins[-1]]) <= IN_ORDER)
+    of_right = [step[0] for step in case.of_right]
+    below_joins = {*kinds[: joins[-1]], *of_right} if joins else set()
+    in_order = case.left.in_one_order and case.right.in_one_order and below_joins <= IN_ORDER
     # A mode counts maps by their identity, since they have no hash code; its state has them in another order in each run of Spark.
     if found.what.endswith(".delta"):
-        return not in_order or any(function in str(step) for step in case.steps for function in ("collect_", "mode("))
+        return not in_order or any(function in str(step) for step in (*case.steps, *case.of_right) for function in ("collect_", "mode("))
     # How often and how far a batch is evaluated that a function does not read once is up to each engine's plan (engine/operators/metrics.py).
     if found.what.startswith("operator ") or found.what == "event time avg":
         return case.actions != ("rows",)
     # Without state, Spark's plan is adaptive: what turns out to have no rows while the batch runs is not read (streaming_query_manager.py).
-    adaptive = {"repartition", "repartition by", "table", "ask"} & set(kinds) and not STATEFUL & set(kinds)
+    adaptive = {"repartition", "repartition by", "table", "ask"} & set(kinds) and not STATEFUL & {*kinds, *of_right}
     # A semi join over a union becomes two joins; both read the other side, which Spark shuffles once (incremental_execution.py). A small
     # batch that is joined with itself may be broadcast by Spark, which then reads it twice (engine/sinks/foreach_batch.py).
     reads_twice = {"union", "branches"} & set(kinds) and ("join", "left_semi") in [step[:2] for step in case.steps]

@@ -32,10 +32,11 @@ CONFS: tuple[dict[str, str], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """A query and everything that decides how it runs."""
+    """A query and everything that decides how it runs; `of_right` are steps of the second stream only."""
 
     seed: int
     steps: tuple[Step, ...]
+    of_right: tuple[Step, ...]
     mode: str
     left: Stream
     right: Stream
@@ -80,7 +81,12 @@ def drawn(seed: int) -> Case:
     chain = _comparable([*before, *kept, *after, *last], left)
     if "sort" in [step[0] for step in chain]:  # Spark 4.3.0 cannot read it from the cache (engine/sinks/foreach_batch.py)
         actions = tuple(action for action in actions if action != "cached")
-    return Case(seed, chain, mode, left, right, Table(r.choice(KINDS), changes), length, confs, restarts, relay, actions)
+    return Case(seed, chain, _of_right(seed, right), mode, left, right, Table(r.choice(KINDS), changes), length, confs, restarts, relay, actions)
+
+
+def _of_right(seed: int, right: Stream) -> tuple[Step, ...]:
+    r = random.Random(f"right {seed}")
+    return _comparable([stateful.draw_below(r)] if r.random() < 0.2 else [], right)
 
 
 def _modes(steps: list[Step], delay: int | None) -> list[str]:
@@ -100,7 +106,7 @@ def _stream(r: random.Random, folder: str, rows: Rows, delay: int | None, named:
     return Stream(folder, format if fits(format, rows) else "json", rows, delay, named)
 
 
-def _comparable(chain: list[Step], left: Stream) -> tuple[Step, ...]:
+def _comparable(chain: list[Step], stream: Stream) -> tuple[Step, ...]:
     """The chain without what is not certain, or known to differ.
 
     Which rows a limit lets pass, and which row of a key is the first, is only certain while rows are in a file's order. Two branches
@@ -109,7 +115,7 @@ def _comparable(chain: list[Step], left: Stream) -> tuple[Step, ...]:
     found: list[Step] = []
     for step in chain:
         earlier = {kind for kind, *_ in found}
-        if not left.in_one_order or not earlier <= IN_ORDER:
+        if not stream.in_one_order or not earlier <= IN_ORDER:
             if step[0] == "limit":
                 continue
             if step[0].startswith("distinct"):

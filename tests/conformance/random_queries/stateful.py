@@ -40,7 +40,15 @@ FRAME = "ts timestamp, k string, v bigint, w int"
 
 def draw(r: random.Random) -> Step:
     """A step that keeps state."""
-    kind = r.choice(["distinct", "distinct within the watermark", "window", "window", "session", "join", "join", "join", "state"])
+    return drawn(r, r.choice(["distinct", "distinct within the watermark", "window", "window", "session", "join", "join", "join", "state"]))
+
+
+def draw_below(r: random.Random) -> Step:
+    """A step of a stream that is to be joined."""
+    return drawn(r, r.choice(["distinct", "distinct within the watermark", "window", "window", "session"]))
+
+
+def drawn(r: random.Random, kind: str) -> Step:
     match kind:
         case "distinct":
             return kind, r.choice([["k"], ["ts", "k"], ["k", "v"], ["ts", "k", "v", "w"]])
