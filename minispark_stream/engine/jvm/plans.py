@@ -12,11 +12,13 @@ These are calls of Spark SQL's own methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.scala import JavaObject
@@ -80,6 +82,16 @@ def empty_rows(session: SparkSession) -> JavaObject:
 def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, streaming: bool = False) -> DataFrame:
     """A DataFrame over an RDD of Spark's internal rows; `schema` is a Java StructType."""
     return DataFrame(session._jsparkSession.internalCreateDataFrame(rdd, schema, streaming), session)
+
+
+def frame_of_slices(session: SparkSession, slices: Sequence[Sequence[tuple[Any, ...]]], schema: StructType) -> DataFrame:
+    """A DataFrame with a partition for each slice of rows; no Python worker repacks them, as one does for `createDataFrame`."""
+    java = scala.jvm(session)
+    packed = [CPickleSerializer().dumps([schema.toInternal(row) for row in rows]) for rows in slices]
+    unpack = java.org.apache.spark.api.python.SerDeUtil
+    batches = session.sparkContext._jsc.parallelize(java.java.util.ArrayList(packed), len(packed))
+    rows = unpack.toJavaArray(unpack.pythonToJava(batches, True))
+    return DataFrame(session._jsparkSession.applySchemaToPythonRDD(rows.rdd(), schema.json()), session)
 
 
 def local_frame(session: SparkSession, attributes: JavaObject, rows: JavaObject) -> DataFrame:

@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from minispark_stream.engine.clock import Clock
+from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
@@ -115,8 +116,7 @@ class TextSocketStream(Source):
             first, last = (max(0, int(offset) + 1 - skipped) for offset in (start or "-1", end))
             lines = self._lines[first:last]
         slices = [lines[p :: self._partitions] for p in range(self._partitions)]
-        rows = self._session.sparkContext.parallelize(slices, self._partitions).flatMap(iter)
-        return self._session.createDataFrame(rows, self._schema)
+        return plans.frame_of_slices(self._session, slices, self._schema)
 
     def commit(self, end: Offset) -> None:  # (4)
         with self._lock:

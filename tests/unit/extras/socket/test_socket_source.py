@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import socket
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from minispark_stream.engine.clock import SystemClock
+from minispark_stream.engine.jvm import plans
 from minispark_stream.extras.socket.source import TextSocketStream
 
-ROWS = SimpleNamespace(flatMap=lambda function: "rows")
-SESSION: Any = SimpleNamespace(
-    sparkContext=SimpleNamespace(parallelize=lambda slices, count: ROWS), createDataFrame=lambda rows, schema: rows
-)
+SESSION: Any = None
 
 
-def test_a_batch_that_is_run_again_does_not_connect() -> None:
+def test_a_batch_that_is_run_again_does_not_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "frame_of_slices", lambda session, slices, schema: "rows")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     stream = TextSocketStream(SESSION, "127.0.0.1", port, 1, False, SystemClock())
