@@ -79,9 +79,6 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
 
     Args:
         now_ms: the wall clock, which says how old a file is.
-
-    Attributes:
-        oldest_first: the batch, name and modification time in ms of each file that may have to be deleted one day.
     """
 
     start_again = "start the query with a new checkpoint location"
@@ -92,7 +89,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         super().__init__(path)
         self.conf = conf
         self._now_ms = now_ms
-        self.oldest_first = deque(self._found())
+        self._not_deleted = deque(self._found())
         self.interval = self._compact_interval()
 
     @abstractmethod
@@ -120,7 +117,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
             entry = self.compact_logs((*self._merged(range(max(0, batch_id - self.interval), batch_id)), *entry))
         added = super().add(batch_id, entry)
         if added and self.conf.delete_expired:
-            self.oldest_first.append((batch_id, self.file_name(batch_id), self._now_ms()))
+            self._not_deleted.append((batch_id, self.file_name(batch_id), self._now_ms()))
             self._delete_expired(batch_id)
         return added
 
@@ -168,7 +165,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
 
     def _compact_interval(self) -> int:  # (4)
         """Spark's choice, if the newest compact file and the plain files after it confirm it; else one that they do confirm."""
-        found = self.oldest_first
+        found = self._not_deleted
         compact = [batch_id for batch_id, name, _ in found if is_compact(name)]
         latest_compact = compact[-1] if compact else -1
         plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
@@ -185,7 +182,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         return choice if fits(choice) else next(filter(fits, others), choice)
 
     def _delete_expired(self, batch_id: int) -> None:  # (3)
-        files, keep_from = self.oldest_first, batch_id + 1 - self.conf.min_batches_to_retain
+        files, keep_from = self._not_deleted, batch_id + 1 - self.conf.min_batches_to_retain
         covering = next((i for i, name, _ in reversed(files) if is_compact(name) and i < keep_from), 0)
         expired_ms = self._now_ms() - self.conf.cleanup_delay_ms
         while files[0][0] < covering and files[0][2] <= expired_ms:
@@ -193,6 +190,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
             files.popleft()
 
     def _found(self) -> list[tuple[int, str, float]]:
+        """(batch, name, modification time in ms) of the files of the log, oldest batch first."""
         found = self.files.list(only_files=True)
         return sorted((i, name, ms) for name, _, ms in found if (i := self.batch_id_of(name)) is not None)
 

@@ -86,10 +86,9 @@ def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, stream
 
 def frame_of_slices(session: SparkSession, slices: Sequence[Sequence[tuple[Any, ...]]], schema: StructType) -> DataFrame:
     """A DataFrame with a partition for each slice of rows; no Python worker repacks them, as one does for `createDataFrame`."""
-    java = scala.jvm(session)
-    packed = [CPickleSerializer().dumps([schema.toInternal(row) for row in rows]) for rows in slices]
-    unpack = java.org.apache.spark.api.python.SerDeUtil
-    batches = session.sparkContext._jsc.parallelize(java.java.util.ArrayList(packed), len(packed))
+    pickler, unpack = CPickleSerializer(), scala.java_class(session, "org.apache.spark.api.python.SerDeUtil")
+    packed = [pickler.dumps([schema.toInternal(row) for row in rows]) for rows in slices]
+    batches = session.sparkContext._jsc.parallelize(scala.jvm(session).java.util.ArrayList(packed), len(packed))
     rows = unpack.toJavaArray(unpack.pythonToJava(batches, True))
     return DataFrame(session._jsparkSession.applySchemaToPythonRDD(rows.rdd(), schema.json()), session)
 

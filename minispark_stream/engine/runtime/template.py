@@ -28,7 +28,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
@@ -37,10 +37,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream.engine.jvm import expressions, of_batch, plans, query_execution, scala, sessions
+from minispark_stream.engine.jvm import expressions, of_batch, plans, query_execution, scala
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.base import ALLOW_MULTIPLE, StatefulOperator
+from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
 from minispark_stream.engine.operators.stateful_aggregation_strategy import compile_aggregate
 from minispark_stream.engine.operators.streaming_deduplicate import compile_deduplicate
@@ -74,8 +74,7 @@ class Template:
     """A compiled query: its root node, and the watermarks and stateful operators below it.
 
     `optimized` is the plan that was compiled. `schema` is the Java schema of the analysed plan, with the names that the query
-    gives its columns. `redefined` is an error that ends the query when its watermark moves, because one watermark is above
-    another one.
+    gives its columns.
     """
 
     root: Node
@@ -84,7 +83,6 @@ class Template:
     session: SparkSession
     optimized: JavaObject
     schema: JavaObject
-    redefined: AnalysisException | None = None
 
     @cached_property
     def text(self) -> str:
@@ -128,7 +126,6 @@ def compile_template(
         session=session,
         optimized=optimized,
         schema=of_this_batch.schema(),
-        redefined=_redefined_watermark(session, compiler.watermarks.values()),
     )
 
 
@@ -247,27 +244,6 @@ def _is_sorted(plan: JavaObject) -> bool:
     """Whether the rows below a limit come from a sort, which reads all of its input before it emits the first row."""
     name = scala.class_name(plan)
     return name == "Sort" or name == "Project" and _is_sorted(plan.child())
-
-
-def _redefined_watermark(session: SparkSession, watermarks: Iterable[Watermark]) -> AnalysisException | None:
-    if not sessions.flag(session, ALLOW_MULTIPLE) or not any(map(is_above_a_watermark, watermarks)):
-        return None
-    return analysis_error(session, "_LEGACY_ERROR_TEMP_3076", config=ALLOW_MULTIPLE)
-
-
-def is_above_a_watermark(node: Node) -> bool:
-    """Whether the rows that a node receives already have a watermark. (The rows that a user's function emits have none.)"""
-    return any(fold(child, _has_watermark) for child in node.children)
-
-
-def _has_watermark(node: Node, below: list[bool]) -> bool:
-    match node:
-        case Watermark():
-            return True
-        case SourceLeaf() | Static() | Stateless():
-            return any(below)
-        case operator:
-            return any(below) and operator.output_watermark(0) is not None
 
 
 def has_operator(node: Node) -> bool:

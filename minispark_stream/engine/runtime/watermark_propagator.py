@@ -29,7 +29,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
-from minispark_stream.engine.operators.base import OperatorWatermarks
+from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.operators.base import ALLOW_MULTIPLE, OperatorWatermarks
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.runtime.template import Template
 
@@ -51,14 +52,14 @@ def propagate(template: Template, watermark_ms: int, allow_multiple: bool) -> di
     """
     if not allow_multiple:  # (4)
         return {operator.operator_id: Propagated(watermark_ms, None) for operator in template.operators}
-    if watermark_ms > 0 and template.redefined is not None:
-        raise template.redefined
     found: dict[int, Propagated] = {}
 
     def output(node: Node, inputs: list[int | None]) -> int | None:
         below = min((ms for ms in inputs if ms is not None), default=None)
         match node:
             case Watermark():
+                if watermark_ms > 0 and below is not None:
+                    raise analysis_error(template.session, "_LEGACY_ERROR_TEMP_3076", config=ALLOW_MULTIPLE)
                 return watermark_ms
             case SourceLeaf() | Static() | Stateless():  # (1)
                 return below

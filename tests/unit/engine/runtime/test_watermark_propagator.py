@@ -10,7 +10,8 @@ from pyspark.errors import AnalysisException
 
 from minispark_stream.engine.operators.base import OperatorWatermarks
 from minispark_stream.engine.plan.nodes import SourceLeaf, Stateless, Watermark
-from minispark_stream.engine.runtime.template import Template, is_above_a_watermark
+from minispark_stream.engine.runtime import watermark_propagator
+from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.runtime.watermark_propagator import operator_watermarks, propagate
 
 ANY: Any = None
@@ -111,10 +112,13 @@ def test_without_multiple_operators_all_see_the_watermark_of_the_batch_and_find_
         (with_watermark(operator(0, source())), False),
     ],
 )
-def test_a_watermark_above_another_one_ends_the_query_when_the_watermark_moves(plan: Any, redefines: bool) -> None:
-    assert is_above_a_watermark(plan) == redefines
-    template = Template(operator(0, plan), (), (), ANY, ANY, ANY, redefined=AnalysisException("again") if redefines else None)
-    assert propagate(template, 0, allow_multiple=True)[0].input_ms == 0
+def test_a_watermark_above_another_one_ends_the_query_when_the_watermark_moves(
+    plan: Any, redefines: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watermark_propagator, "analysis_error", lambda *_, **named: AnalysisException(f"again: {named}"))
+    assert seen(operator(0, plan), 0)[0] == 0
     if redefines:
-        with pytest.raises(AnalysisException, match="again"):
-            propagate(template, 30, allow_multiple=True)
+        with pytest.raises(AnalysisException, match="again.*statefulOperator.allowMultiple"):
+            seen(operator(0, plan), 30)
+    else:
+        assert seen(operator(0, plan), 30)[0] == 30
