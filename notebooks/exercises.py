@@ -205,7 +205,7 @@ EXERCISES = {
     "00-1": Exercise(
         answer={"or", "not"},
         hint="Compare update.rows(batch_id=1) with the complete result.",
-        why="Update mode emits the rows that changed in this batch, and the second file has neither word.",
+        why="Update mode emits the words of which this batch had a row, and the second file has neither.",
     ),
     "00-2": Exercise(
         answer=8,
@@ -711,7 +711,7 @@ EXERCISES = {
     "19-1": Exercise(
         answer=(50, 10),
         hint="How many sensors are there, and how many report in a file?",
-        why="Complete mode emits all of the state, update mode what has changed. The work on the state is the same.",
+        why="Complete mode emits all of the state, update mode the groups of which the batch had a row. The state takes as much work.",
     ),
     "19-2": Exercise(
         answer=4,

@@ -99,8 +99,8 @@ def test_script(spark: SparkSession, tmp_path: Path, engine: str, name: str) -> 
 @pytest.mark.parametrize("engine", ["model", "spark"])
 def test_a_wrong_expectation_is_found(spark: SparkSession, tmp_path: Path, engine: str) -> None:
     """What is written comes from the engine, whatever the script expects."""
-    script = (SCRIPTS / "output_modes/update_mode_shows_only_what_changed.txt").read_text(encoding="utf-8")
-    wrong = script.replace("count=2", "count=3")
+    script = (SCRIPTS / "output_modes/update_mode_shows_the_groups_of_the_batch.txt").read_text(encoding="utf-8")
+    wrong = script.replace("greatest=8", "greatest=9")
     assert wrong != play(spark, engine, tmp_path / engine, wrong) == script
 
 

@@ -7,7 +7,7 @@ Models: StateStoreSaveExec (the StructuredStreaming analysis, "About state"; SIG
 3. Put the other rows into the store.
 4. Choose the rows that the output mode asks for, and evict the state that the *eviction* watermark has passed:
        complete   every row of the state; nothing is ever evicted
-       update     the rows that changed; then the expired ones are removed
+       update     the rows of (3), whether they changed or not; then the expired ones are removed
        append     the rows that expire, which are removed at the same time: no later row can change them
 5. Commit: write version N+1. Then emit the chosen rows.
 

@@ -12,7 +12,8 @@ Models: KafkaWrite, KafkaStreamingWrite, KafkaDataWriter, KafkaWriteTask (Sink d
     a    1      counts     ->   counts     record (a, 1)
     b    2      other      ->   other      record (b, 2)
 
-In every output mode rows are only added: update sends the changed rows, complete sends all rows again in each batch.
+In every output mode rows are only added: update sends the groups of which the batch had a row, complete sends all rows again
+in each batch.
 
 Differs from Spark: in continuous mode, the rows go from the tasks to the driver's JVM, where Kafka's client is, and are sent
 from there; Spark's tasks are in the JVM, and send the rows themselves.

@@ -11,7 +11,7 @@ from tests.conformance.spark_suites.cases import NUMBERS, Test, at, case
 
 
 @case
-def update_mode_shows_the_groups_that_changed(test: Test) -> None:
+def update_mode_shows_the_groups_of_the_batch(test: Test) -> None:
     with test(lambda session, n: n.groupBy("v").count(), "update", schemas=NUMBERS) as t:
         t.add([3])
         t.expect([(3, 1)])

@@ -70,7 +70,7 @@ def test_append_mode_shows_a_group_once_when_the_watermark_has_passed_it(tmp_pat
     assert counts.run([], 30, 99) == ([], 0), "and what was shown is gone"
 
 
-def test_update_mode_shows_what_has_changed_and_forgets_what_the_watermark_has_passed(tmp_path: Path) -> None:
+def test_update_mode_shows_the_groups_of_the_batch_and_forgets_what_the_watermark_has_passed(tmp_path: Path) -> None:
     counts = Aggregation(tmp_path, "update")
     assert counts.run([(10, 1), (40, 1)]) == ([(10, 1), (40, 1)], 0)
     assert counts.run([(40, 1)], 0, 20) == ([(40, 2)], 0)
