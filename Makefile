@@ -13,6 +13,7 @@
 # make lint types  style, spelling and types only: seconds
 # make bench       milliseconds per trigger, model against Spark, in thirteen workloads (of one: make bench BENCH='--only join-20k')
 # make package-test    the package built, installed into clean environments and used there: about 1.3 GB
+# make record      what Spark does in the comparisons written down anew (of some: make record ONLY=tests/conformance/test_limit.py)
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make rewrite-notebooks  all notebooks run again and saved with what they say (one: ONLY=notebooks/04*.ipynb)
 # make docs        the parts of docs/ that repeat what the code says
@@ -35,7 +36,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system preflight demo test check lint types unit quick test-changed crash-test mutants package-test rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
+.PHONY: help setup system preflight demo test check lint types unit quick test-changed crash-test mutants package-test record rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -145,7 +146,8 @@ reset:
 
 # Tests and notebooks share the workers, each of which has a Spark of its own (1 to 2 GB). tests/conftest.py says what --sample takes.
 WORKERS ?= logical
-PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4
+PYTEST_ALL := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4
+PYTEST := $(PYTEST_ALL)
 ifeq ($(CI),true)
 PYTEST += --durations=15
 else
@@ -185,6 +187,9 @@ mutants: setup
 
 package-test: setup
 	MINISPARK_PACKAGE=1 $(BIN)/pytest --durations=0 tests/spark/test_installed_package.py
+
+record: setup
+	MINISPARK_RECORD=yes $(PYTEST_ALL) $(or $(ONLY),tests/conformance)
 
 rewrite-golden: setup
 	MINISPARK_GOLDEN=rewrite $(BIN)/pytest -q -k model tests/golden/test_scripts.py

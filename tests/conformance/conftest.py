@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from minispark_stream import side_by_side
 from minispark_stream.tools.compare.comparison import Comparison
 from tests.conformance.kafka_broker import Broker, Kafka
+from tests.conformance.recordings import Recordings
 from tests.connectors import KAFKA_BROKER, KAFKA_CONNECTOR, JarsMissing, download
 
 Compare = Callable[..., Comparison]
@@ -18,7 +20,11 @@ Compare = Callable[..., Comparison]
 
 @pytest.fixture
 def compare(spark: SparkSession, tmp_path: Any, request: pytest.FixtureRequest) -> Compare:
-    """`side_by_side` with a temporary folder, and no difference allowed (nor a comparison of nothing)."""
+    """`side_by_side` with a temporary folder, and no difference allowed (nor a comparison of nothing).
+
+    Spark's half may be a recording.
+    """
+    recordings = Recordings(request.node, tmp_path)
 
     def run(
         build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, **arguments: Any
@@ -26,8 +32,8 @@ def compare(spark: SparkSession, tmp_path: Any, request: pytest.FixtureRequest) 
         """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine."""
         if isinstance(arguments.get("restart_after"), dict):  # something is done to the checkpoint, so that a batch may run again
             request.getfixturevalue("spark_files")
-        comparison = side_by_side(
-            spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments
+        comparison = recordings.compare(
+            partial(side_by_side, spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments)
         )
         found = [d for d in comparison.differences if state_bytes or not d.what.endswith(".delta")]
         assert not found, "\n".join(map(str, found))

@@ -1,0 +1,166 @@
+"""Recordings of what Spark did in a comparison (tests/conformance/recordings.py)."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.tools.compare.checkpoint_files import FamilyChanges
+from minispark_stream.tools.compare.comparison import Comparison
+from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun
+from minispark_stream.tools.compare.runner import COLLECT, Runner
+from tests.conformance import recordings, test_limit
+from tests.conformance.recorded_runs import run_from_json, run_to_json
+from tests.conformance.recordings import Recordings, key_of
+
+PROGRESS = {
+    "batchId": 0, "numInputRows": 1, "eventTime": {}, "sources": [], "stateOperators": [], "sink": {"description": "sink", "numOutputRows": 1},
+    "durationMs": {"addBatch": 5, "walCommit": 1},
+}
+LINES = [["a"]]
+
+
+def run_of(*rows, files=()):
+    return EngineRun((EngineBatch(0, PROGRESS, rows, {"offsets/0": "v1\n{}"}),), Trace((), "spark"), dict(files))
+
+
+def item(path: Path, name: str) -> Any:
+    """What of a test a recording looks at."""
+    return SimpleNamespace(path=path, name=name, originalname=name.partition("[")[0])
+
+
+class Spark:
+    """Counts how often it is asked."""
+
+    def __init__(self, run):
+        self.asked, self.answer = 0, run
+
+    def run(self, *arguments):
+        self.asked += 1
+        return self.answer
+
+
+@pytest.fixture
+def spark(monkeypatch):
+    spark = Spark(run_of(("a", 1)))
+    monkeypatch.setattr(Runner, "run", spark.run)
+    return spark
+
+
+@pytest.fixture
+def module(tmp_path):
+    """The file of the test that compares."""
+    module = tmp_path / "test_words.py"
+    module.write_text("def test_it(): assert count() == 1\ndef count(): return 1\n")
+    return module
+
+
+@pytest.fixture
+def compare(tmp_path, monkeypatch, spark, module):
+    """compare(mode, model's row, feed): what the comparison finds."""
+    monkeypatch.setattr(recordings, "RECORDED", tmp_path / "recorded")
+    monkeypatch.setattr(recordings, "_is_played", lambda name: False)
+    monkeypatch.setattr(recordings, "_helpers", lambda path: ())
+
+    def compare(mode="", row=("a", 1), feed=LINES):
+        for known in (recordings._parsed, recordings._without_other_tests, recordings._entries):
+            known.cache_clear()
+        monkeypatch.setattr(recordings, "MODE", mode)
+        runner: Any = SimpleNamespace(_only_spark=True, _collect_rows=COLLECT)
+
+        def play():
+            return Comparison(Runner.run(runner, feed, {}, lambda: None), run_of(row), ("k", "n"))
+
+        return Recordings(item(module, "test_it"), tmp_path).compare(play).differences
+
+    return compare
+
+
+def test_spark_is_not_asked_for_what_is_recorded(compare, spark):
+    compare("yes")
+    assert compare() == ()
+    assert spark.asked == 1
+
+
+def test_spark_is_asked_for_what_is_not_recorded(compare, spark):
+    assert compare() == ()
+    assert spark.asked == 1
+
+
+def test_spark_is_asked_again_when_the_test_has_changed(compare, spark, module):
+    compare("yes")
+    module.write_text(module.read_text().replace("return 1", "return 2"))
+    compare()
+    assert spark.asked == 2
+
+
+def test_a_comment_or_another_test_changes_nothing(compare, spark, module):
+    compare("yes")
+    module.write_text(module.read_text() + "\n# a comment\ndef test_another(): pass\n")
+    compare()
+    assert spark.asked == 1
+
+
+def test_a_difference_is_one_from_what_spark_does_now(compare, spark):
+    compare("yes")
+    spark.answer = run_of(("a", 2))
+    assert compare(row=("a", 2)) == ()
+    assert [d.spark for d in compare(row=("a", 3))] == [["('a', 2)"]]
+    assert spark.asked == 3
+
+
+def test_in_the_weekly_job_spark_is_asked(compare, spark):
+    compare("yes")
+    compare("no")
+    assert spark.asked == 2
+
+
+def test_input_that_is_a_function_is_not_recorded(compare, spark):
+    compare("yes", feed=[lambda folder: None])
+    compare(feed=[lambda folder: None])
+    assert spark.asked == 2
+
+
+def test_a_tenth_is_played_whatever_is_recorded():
+    played = sum(recordings._is_played(f"test {i}") for i in range(1000))
+    assert 50 < played < 200
+
+
+def test_the_key_depends_on_modules_of_the_tests(monkeypatch):
+    test = item(Path(test_limit.__file__), "test_limit_of_appended_rows[1]")
+    before = key_of(test)
+    assert "rows_of" in "".join(recordings._helpers(test.path))
+    monkeypatch.setattr(recordings, "_helpers", lambda path: ("another",))
+    assert key_of(test) != before
+
+
+VALUES = (
+    None, True, 3, -0.1, float("inf"), "a\ud7ff\n", b"text", b"\xff\x00", Decimal("1.50"), datetime.date(2024, 2, 29),
+    datetime.datetime(2024, 1, 1, 12, 0, 0, 1), datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc), datetime.time(1, 2, 3),
+    datetime.timedelta(days=-1, microseconds=3), [1, [2.5]], (1, ("a",)), {"k": (1,), 2: None},
+)
+
+
+def test_a_recording_is_the_run():
+    files = {
+        "offsets/0": "v1\n{}", "sources/0/0": b"v1\n{}", "state/0/0/_metadata/schema": b"\x00\xff",
+        "state/0/0/1.delta": Counter({(b"\x00\xff", b"v"): 2, (b"k", None): 1}), "state/0/1/1.changelog": FamilyChanges({b"k": None}),
+    }
+    run = EngineRun(run_of(VALUES).batches, Trace((), "spark"), files, "STREAM_FAILED", Cause("DIVIDE_BY_ZERO", "Division by zero."))
+    again = run_from_json(run_to_json(run))
+    assert again.batches == run.batches
+    assert again.files == files
+    assert [type(again.files[name]) for name in files] == [type(content) for content in files.values()]
+    assert again.error == run.error
+
+
+def test_a_value_without_a_form_is_not_recorded():
+    with pytest.raises(TypeError, match="no JSON for a object"):
+        run_to_json(run_of((object(),)))
