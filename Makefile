@@ -113,7 +113,7 @@ demo: setup
 
 # What a notebook that came from elsewhere has saved is shown when it is trusted; these are our own.
 lab: setup
-	@$(QUIETLY) $(BIN)/jupyter trust notebooks/*.ipynb
+	@$(QUIETLY) $(BIN)/jupyter trust notebooks/[0-9][0-9]_*.ipynb
 	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
 
 bench: setup
@@ -155,7 +155,7 @@ PYTEST += --sample
 endif
 # Every notebook is run again and its outputs compared with the saved ones. NBVAL=--nbval-lax compares marked cells only.
 NBVAL ?= --nbval
-NOTEBOOKS := $(NBVAL) --nbval-current-env --nbval-cell-timeout=300 notebooks
+NOTEBOOKS := $(NBVAL) --nbval-current-env --nbval-cell-timeout=300 notebooks/[0-9][0-9]_*.ipynb
 
 test: check
 
@@ -201,7 +201,7 @@ notebooks: setup
 # With this variable the kernel does for us what it does for nbval: what the JVM says on stderr is no output of a cell.
 rewrite-notebooks: setup
 	PYTEST_CURRENT_TEST=rewrite $(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.timeout=300 \
-	    --ExecutePreprocessor.record_timing=False $(or $(ONLY),notebooks/*.ipynb)
+	    --ExecutePreprocessor.record_timing=False $(or $(ONLY),notebooks/[0-9][0-9]_*.ipynb)
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts

@@ -29,6 +29,7 @@ import ast
 import json
 import re
 import statistics
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,20 +38,20 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-import tomllib
 
+from minispark_stream.tools.course import LESSONS
 from minispark_stream.tools.symptoms import prelude, symptoms
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "minispark_stream"
 DOCS = ROOT / "docs"
-NOTEBOOKS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+NOTEBOOKS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").glob(LESSONS))}
 
 # The folders of modules that re-implement a part of Spark, each of which says which one.
 ENGINE = (
     "engine/runtime/", "engine/operators/", "engine/state/", "engine/checkpointing/", "engine/sources/", "engine/sinks/",
     "engine/plan/", "extras/continuous/", "extras/transform_with_state/", "extras/kafka/", "extras/delta/", "extras/socket/",
-    "extras/python_data_source/", "extras/rocksdb/",
+    "extras/python_data_source/", "extras/rocksdb/", "extras/async_progress_tracking/",
 )
 
 MARK = re.compile(r"(<!-- collect: (.+?) -->\n).*?(<!-- end -->)", re.S)

@@ -22,6 +22,8 @@ from nbconvert import SlidesExporter
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 
+from minispark_stream.tools.course import LESSONS
+
 DOCS = Path(__file__).parent
 NOTEBOOKS = DOCS.parent / "notebooks"
 WRONG = "What goes wrong, and what to say"
@@ -38,13 +40,14 @@ SOLUTIONS = "<details><summary>Solutions</summary>"
 def make_room(folder: Path) -> None:
     """Writes all four; what stood in the folder before is replaced."""
     shutil.rmtree(folder, ignore_errors=True)
-    left_out = shutil.ignore_patterns("*.ipynb", "answers.json", "__pycache__", ".*")
-    shutil.copytree(NOTEBOOKS, folder / "student", ignore=left_out)
+    (folder / "student").mkdir(parents=True)
+    for module in NOTEBOOKS.glob("*.py"):
+        shutil.copy(module, folder / "student")
     (folder / "slides").mkdir()
     (folder / "docs" / "images").mkdir(parents=True)
     shutil.copy(DOCS / "images" / "two_clocks.svg", folder / "docs" / "images")  # notebook 06 shows it
     answers = ["# The answer key", ""]
-    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+    for path in sorted(NOTEBOOKS.glob(LESSONS)):
         notebook = nbformat.read(path, as_version=4)
         answers += answer_key(path.stem[:2], notebook)
         html, _ = SlidesExporter(reveal_scroll=True).from_notebook_node(as_slides(deepcopy(notebook)))

@@ -262,6 +262,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             output_mode=spec.output_mode,
             trigger=trigger,
             options=spec.options,
+            spelling=self._jwrite.state["spelling"],
             temporary_checkpoint=spec.format in ONE_TIME_SINKS,  # other spellings of them need a checkpoint, as in Spark
             recover_from_checkpoint=name != "memory" or spec.output_mode == "complete",
         )

@@ -14,11 +14,9 @@ Models: StreamingQueryManager (Execution flow; From query to the plan).
 
 Differs from Spark: adaptive execution is off for every query, as in the documents; Spark 4.1 and later leave it on for queries
 without state. For these, Spark may find out while a batch runs that a part of its plan will give no rows (`NOT IN` over a table
-with a null); then it does not read the stream for that part, and numInputRows is smaller. The option
-`asyncProgressTrackingEnabled` and the conf `triggerAvailableNowWrapper.enabled` have no effect: all offsets are logged before
-their batch, and a source that does not know where to stop is run as one batch.
-Shown by tests/spark/test_differences.py::test_batches_are_not_adaptive,
-tests/spark/test_differences.py::test_what_has_no_effect.
+with a null); then it does not read the stream for that part, and numInputRows is smaller. The conf
+`triggerAvailableNowWrapper.enabled` has no effect: a source that does not know where to stop is run as one batch.
+Shown by tests/spark/test_differences.py::test_batches_are_not_adaptive.
 """
 
 from __future__ import annotations
@@ -54,6 +52,9 @@ from minispark_stream.engine.runtime.stream_failure import StreamFailure
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
+from minispark_stream.extras.async_progress_tracking.async_progress_tracking_micro_batch_execution import (
+    AsyncProgressTrackingMicroBatchExecution,
+)
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
 from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
@@ -179,7 +180,8 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             return ContinuousExecution(
                 streaming_write, write, session=session, clock=self._clock, observer=observer, on_event=self._post
             )
-        return MicroBatchExecution(session, write, self._clock, observer, self._post)
+        engine = AsyncProgressTrackingMicroBatchExecution if write.tracks_progress_async else MicroBatchExecution
+        return engine(session, write, self._clock, observer, self._post)
 
     def _stream_session(self) -> SparkSession:
         clone = self._clone()

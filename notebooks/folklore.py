@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,7 +74,7 @@ class Run:
         numbers = sorted(int(path.name) for path in commits.iterdir() if path.name.isdigit())
         lines = [(commits / str(number)).read_text().splitlines() for number in numbers]
         reached = [json.loads(last)["nextBatchWatermarkMs"] for *_, last in lines]
-        return [f"{datetime.fromtimestamp(ms / 1000, timezone.utc):%H:%M}" for ms in reached]
+        return [f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M}" for ms in reached]
 
     def of_state(self, name: str) -> list[int]:
         """A number of the first operator with state, of each batch."""

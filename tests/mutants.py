@@ -19,12 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import tomllib
 
 from tests.result_tables import fill_in
 

@@ -34,6 +34,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.play import play_page
+from minispark_stream.tools.course import LESSONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +46,7 @@ extensions = ["myst_nb", "lunr_search"]  # (5)
 pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
 linked = sorted({file for page in pages for file in re.findall(r"\]\(\.\./([\w/]+\.py)\)", page)})
 include_patterns = [  # (1), (2)
-    "docs/*.md", "CONTRIBUTING.md", "tests/golden/README.md", "notebooks/*.ipynb", "tests/golden/scripts/**.txt", *linked,
+    "docs/*.md", "CONTRIBUTING.md", "tests/golden/README.md", f"notebooks/{LESSONS}", "tests/golden/scripts/**.txt", *linked,
 ]
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}

@@ -16,6 +16,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 FIRST = "00_start_here.ipynb"
+LESSONS = "[0-9][0-9]_*.ipynb"  # whoever has worked with the course has other notebooks beside it, too
 
 
 def course(folder: Path) -> int:
@@ -26,7 +27,7 @@ def course(folder: Path) -> int:
         return 1
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = [file for file in sorted(notebooks.iterdir()) if file.suffix in (".ipynb", ".py")]
+        files = sorted([*notebooks.glob(LESSONS), *notebooks.glob("*.py")])
         new = [file for file in files if not (folder / file.name).exists()]  # (2)
         for file in new:
             shutil.copyfile(file, folder / file.name)

@@ -29,7 +29,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
 from itertools import groupby
@@ -74,7 +74,7 @@ def read_departures(first_day: date, days: int = 1) -> list[Departure]:
 
 
 def _departure(row: dict[str, str]) -> Departure:
-    hour = datetime.strptime(row["time_hour"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    hour = datetime.strptime(row["time_hour"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     scheduled = hour + timedelta(minutes=int(row["minute"]))
     delay = int(row["dep_delay"])
     # (2)
@@ -99,7 +99,7 @@ def hourly(departures: Iterable[Departure], hours: int = 1) -> list[tuple[dateti
     seconds = hours * 3600
 
     def span(d: Departure) -> datetime:
-        return datetime.fromtimestamp(int(d.departed.timestamp()) // seconds * seconds, tz=timezone.utc)
+        return datetime.fromtimestamp(int(d.departed.timestamp()) // seconds * seconds, tz=UTC)
 
     return [(start, list(rows)) for start, rows in groupby(departures, key=span)]
 

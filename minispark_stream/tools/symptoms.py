@@ -17,12 +17,11 @@ Shown by tests/conformance/test_symptoms.py::test_both_engines_show_it, tests/un
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-import tomllib
 
 ENTRIES = "symptoms.toml"
 CONDITION = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z0-9_]+)?\b")

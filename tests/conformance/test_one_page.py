@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -203,4 +203,4 @@ def test_the_example_of_the_page_is_true_though_it_is_killed_at_each_of_its_line
     assert sink.batches == {0: [], 1: [], 2: [f"Row({window}, key='a', count=3)"], 3: []}
     assert [Path(*entry["files"]).name for entry in one_page.entries(checkpoint / "offsets")] == [f"{i}.json" for i in range(1, 5)]
     watermarks = [entry["next_watermark_ms"] for entry in one_page.entries(checkpoint / "commits")]
-    assert [f"{datetime.fromtimestamp(ms / 1000, timezone.utc):%H:%M}" for ms in watermarks] == ["11:54", "12:11", "12:11", "12:11"]
+    assert [f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M}" for ms in watermarks] == ["11:54", "12:11", "12:11", "12:11"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -30,7 +30,7 @@ def error_line(error: PySparkException) -> str:
 
 def time_words(ms: int | None) -> str:
     """Milliseconds since the epoch; `-` before there is a watermark."""
-    return "-" if not ms else f"{datetime.fromtimestamp(ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
+    return "-" if not ms else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def row_words(value: Any) -> str:

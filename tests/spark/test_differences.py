@@ -125,18 +125,6 @@ def test_what_only_the_model_refuses(engines: Engines) -> None:
             action(*engines["model"])
 
 
-def test_what_has_no_effect(engines: Engines) -> None:
-    def async_progress(session: Any, folder: Path) -> str | None:
-        writer = text(session, folder).writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
-        try:
-            return run(writer, folder).exception()
-        except Exception as e:
-            return str(e)
-
-    found = on_both(engines, async_progress)
-    assert "cannot be used with AvailableNow" in found["spark"] and found["model"] is None
-
-
 def test_structs_with_other_names_are_keys_of_a_join(engines: Engines) -> None:
     def joined(session: Any, folder: Path) -> str:
         one, other = (text(session, folder).select(F.struct(F.col("value").alias(name)).alias(name)) for name in "ab")

@@ -18,7 +18,9 @@ import nbformat
 import pytest
 from pyspark.sql import SparkSession
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+from minispark_stream.tools.course import LESSONS
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob(LESSONS))
 
 
 @pytest.fixture

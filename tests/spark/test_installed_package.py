@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from minispark_stream.tools.course import LESSONS
 from tests.unit.hand_made import windowed_count
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +80,7 @@ def test_the_commands_run(full, tmp_path):
     assert "ok       Spark 4.3" in run(full / "minispark_stream", "doctor", cwd=tmp_path)
     assert run(full / "minispark_stream", "demo", "--days", "1", cwd=tmp_path).count("Both engines agree.") == 2
     written = run(full / "minispark_stream", "course", "lessons", cwd=tmp_path)
-    course = {path.name for path in (ROOT / "notebooks").iterdir() if path.suffix in (".ipynb", ".py")}
+    course = {path.name for path in sorted([*(ROOT / "notebooks").glob(LESSONS), *(ROOT / "notebooks").glob("*.py")])}
     assert f"{len(course)} files written to lessons" in written and {path.name for path in (tmp_path / "lessons").iterdir()} == course
     assert megabytes(full) <= MOST_MB["full"]
 

@@ -5,7 +5,7 @@ A reader that misread one field would give other bytes. The key has an id, so th
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ EVERYTHING: list[tuple[DataType, list[Any]]] = [
     (DecimalType(18, 2), [Decimal("-9999999999999999.99"), Decimal("0.01"), None]),
     (DecimalType(38, 10), [Decimal("-9999999999999999999999999999.9999999999"), Decimal("0.0128"), None]),
     (DateType(), [date(1, 1, 1), date(9999, 12, 31), None]),
-    (TimestampType(), [datetime(1582, 10, 4, tzinfo=timezone.utc), datetime(9999, 12, 31, tzinfo=timezone.utc), None]),
+    (TimestampType(), [datetime(1582, 10, 4, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC), None]),
     (StringType(), ["", "abcdé\U0001f600", None]),
     (BinaryType(), [b"", b"\xff\x00", None]),
     (NullType(), [None, None, None]),

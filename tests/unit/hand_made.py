@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ WINDOW = StructType().add("start", TimestampType()).add("end", TimestampType())
 KEY = StructType().add("window", WINDOW).add("k", StringType())
 VALUE = StructType().add("count", LongType()).add("sum", DecimalType(30, 2))
 CONF = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.stateStore.compression.codec": "lz4"}
-NOON = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
 
 Row = tuple[int, str, int]  # minute of the window, k, count

@@ -63,11 +63,25 @@ class HDFSMetadataLog(ABC, Generic[T]):
         Raises:
             FileNotFoundError: the local folder, in which this log has written entries before, is gone.
         """
-        try:
-            self.files.create_atomic(self.file_name(batch_id), self.serialize(entry), new_folder=not self._cache)
-        except FileExistsError:
+        if not self.write(batch_id, entry, new_folder=not self._cache):
             return False
         self._remember(batch_id, entry)
+        return True
+
+    def write(self, batch_id: int, entry: T, new_folder: bool) -> bool:
+        """Write the file of a batch; False if there is one already.
+
+        Raises:
+            FileNotFoundError: there is no local folder, and `new_folder` is false.
+        """
+        try:
+            self.files.create_atomic(self.file_name(batch_id), self.serialize(entry), new_folder=new_folder)
+        except FileExistsError:
+            return False
+        return True
+
+    def is_in_file(self, batch_id: int) -> bool:
+        """Whether the entry of a batch that was added outlives this run."""
         return True
 
     def get(self, batch_id: int) -> T | None:

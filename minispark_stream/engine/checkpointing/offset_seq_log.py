@@ -174,6 +174,29 @@ class OffsetSeqLog(HDFSMetadataLog[OffsetSeqBase]):
 
     max_version = 2
 
+    def entry_before(self, batch_id: int) -> OffsetSeqBase | None:
+        """The entry where batch `batch_id` begins; None for the first batch.
+
+        Raises:
+            RuntimeError: it is missing.
+        """
+        if batch_id == 0:
+            return None
+        before = self.get(batch_id - 1)
+        if before is None:
+            raise RuntimeError(
+                f"batch {batch_id - 1} doesn't exist. The offset log in {self.files.root} must hold two subsequent entries to "
+                f"restart from batch {batch_id}: restore offsets/{batch_id - 1}, or delete the newest entries of offsets/ and "
+                "commits/ until the last two offsets follow each other and the last commit is equal to the last offset or one "
+                "batch earlier."
+            )
+        return before
+
+    def done_before(self, batch_id: int) -> list[OffsetSeqBase]:
+        """The entries of which no restart can need the rows any more, now that batch `batch_id` is in the log."""
+        before = self.entry_before(batch_id)
+        return [] if before is None else [before]
+
     def serialize(self, entry: OffsetSeqBase) -> bytes:
         metadata = "" if entry.metadata is None else entry.metadata.to_json()
         return "\n".join([f"v{entry.version}", metadata, *entry.lines()]).encode()

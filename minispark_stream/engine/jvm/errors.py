@@ -31,7 +31,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 
 __all__ = [
     "JavaError", "analysis_error", "as_captured", "concurrent_queries", "concurrent_stream_log_update", "condition_of",
-    "extended_analysis_error", "illegal_argument", "java_error", "spark_error", "spark_exception",
+    "extended_analysis_error", "illegal_argument", "java_error", "spark_error", "spark_exception", "to_boolean",
 ]
 
 _CALL_FAILED = "An error occurred while calling Spark.\n"
@@ -84,6 +84,15 @@ def spark_exception(session: SparkSession, condition: str, **parameters: str) ->
 
 def illegal_argument(message: str) -> IllegalArgumentException:
     return IllegalArgumentException(message=message)
+
+
+def to_boolean(text: str | None) -> bool:
+    """An option that is true or false, in any case; None is false. Raises IllegalArgumentException."""
+    if text is None or text.lower() == "false":
+        return False
+    if text.lower() != "true":
+        raise illegal_argument(f'For input string: "{text}"')
+    return True
 
 
 def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:

@@ -18,6 +18,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, to_offsets
@@ -82,14 +83,15 @@ def wal_commit(query: RunningQuery, context: MicroBatchExecutionContext, entry: 
 
 def clean_up(query: RunningQuery, batch_id: int) -> None:
     """Tell the sources that the batch before is done, and delete old log entries."""
-    if batch_id > 0:
-        previous = query.offset_log.get(batch_id - 1)
-        if previous is None:
-            raise RuntimeError(f"batch {batch_id - 1} doesn't exist")
-        for ordinal, end in previous.to_stream_progress(query.sources.ids).items():
-            commit_source(query, query.sources[ordinal], end)
+    commit_sources(query, query.offset_log.done_before(batch_id))
     if query.min_batches_to_retain < batch_id:
         purge(query, batch_id - query.min_batches_to_retain)
+
+
+def commit_sources(query: RunningQuery, done: Iterable[OffsetSeqBase]) -> None:
+    for entry in done:
+        for ordinal, end in entry.to_stream_progress(query.sources.ids).items():
+            commit_source(query, query.sources[ordinal], end)
 
 
 @step("commitSource")

@@ -133,7 +133,7 @@ def _last_batch(
     query: RunningQuery, context: MicroBatchExecutionContext, committed: int | None, batch_id: int, entry: OffsetSeqBase
 ) -> MicroBatchExecutionContext:
     """The last batch of the offset log, as it was when it was logged; `context` has the end of it already."""
-    before = _entry_before(query, batch_id) if batch_id > 0 else None  # (a)
+    before = query.offset_log.entry_before(batch_id)  # (a)
     if before is not None and committed is not None and committed < batch_id:
         _check_is_no_repartition(query, committed, batch_id, before, entry)
     if entry.metadata is None:
@@ -167,18 +167,6 @@ def _check_is_no_repartition(
             query.session, SparkRuntimeException, "STREAMING_UNFINISHED_REPARTITION_DETECTED",
             batchId=str(batch_id), lastCommittedBatchId=str(committed),
         )
-
-
-def _entry_before(query: RunningQuery, batch_id: int) -> OffsetSeqBase:
-    before = query.offset_log.get(batch_id - 1)
-    if before is None:
-        raise RuntimeError(
-            f"batch {batch_id - 1} doesn't exist. The offset log in {query.offset_log.files.root} must hold two subsequent "
-            f"entries to restart from batch {batch_id}: restore offsets/{batch_id - 1}, or delete the newest entries of "
-            "offsets/ and commits/ until the last two offsets follow each other and the last commit is equal to the last "
-            "offset or one batch earlier."
-        )
-    return before
 
 
 def _ask_again(query: RunningQuery, context: MicroBatchExecutionContext, only_unmoved: bool = False) -> None:

@@ -32,7 +32,7 @@ from minispark_stream.engine.checkpointing import stream_metadata
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
 from minispark_stream.engine.jvm import escaped_paths, scala, sessions
 from minispark_stream.engine.jvm import files as hadoop
-from minispark_stream.engine.jvm.errors import analysis_error, concurrent_queries
+from minispark_stream.engine.jvm.errors import analysis_error, concurrent_queries, to_boolean
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.name_streaming_sources import check_names_are_unique
 from minispark_stream.engine.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
@@ -40,13 +40,15 @@ from minispark_stream.engine.runtime.real_time_mode import check_output_mode
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, RealTimeTrigger, Trigger
 from minispark_stream.engine.sinks.base import Sink
 
+ASYNC = "asyncProgressTrackingEnabled"  # an option whose case counts, as in Spark
+
 
 @dataclass(frozen=True)
 class WriteToStream:
     """What a query does: compute `analyzed` and write it to `sink`, with its logs and state in `checkpoint`.
 
     `session` is the one in which the user starts it. A `temporary` checkpoint is deleted when the query stops, or after a
-    failure when the process ends.
+    failure when the process ends. The names of `options` are spelt as the user has spelt them.
     """
 
     session: SparkSession
@@ -58,6 +60,8 @@ class WriteToStream:
     checkpoint: str
     temporary: bool
     query_id: str
+    options: Mapping[str, str]
+    tracks_progress_async: bool
 
     @property
     def shown_checkpoint(self) -> str:
@@ -74,12 +78,15 @@ def resolve_write_to_stream(
     trigger: Trigger,
     name: str | None,
     options: Mapping[str, str],
+    spelling: Mapping[str, str],
     temporary_checkpoint: bool,
     recover_from_checkpoint: bool,
 ) -> WriteToStream:
     """Find the checkpoint and check the query.
 
     Args:
+        options: by names in lower case.
+        spelling: each of these names as the user has spelt it.
         temporary_checkpoint: whether the sink can do without a checkpoint that outlives the query.
         recover_from_checkpoint: False for a sink that loses its rows when the process ends.
 
@@ -87,7 +94,8 @@ def resolve_write_to_stream(
         AnalysisException: streams do not support an operation or the output mode; or there is no checkpoint.
         JavaError: the checkpoint is under an escaped path, as Spark 2.4 wrote it.
         CapturedException: another query is being started on the same new checkpoint.
-        IllegalArgumentException: the location is not a path, or the id in the checkpoint is not a UUID.
+        IllegalArgumentException: the location is not a path, the id in the checkpoint is not a UUID, or an option is neither
+            true nor false.
     """
     location, temporary = _checkpoint_location(session, options, name, temporary_checkpoint)  # (1)
     files = CheckpointFileManager(_absolute(session, location))
@@ -101,6 +109,8 @@ def resolve_write_to_stream(
         check(session, analyzed, output_mode)
         if isinstance(trigger, RealTimeTrigger):
             check_output_mode(session, output_mode)
+    options = {spelling.get(name, name): value for name, value in options.items()}
+    is_async = not (isinstance(trigger, ContinuousTrigger) and sink.supports_continuous) and to_boolean(options.get(ASYNC))
     try:
         query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     except FileExistsError:
@@ -109,6 +119,7 @@ def resolve_write_to_stream(
     return WriteToStream(
         session=session, analyzed=analyzed, sink=sink, output_mode=output_mode, trigger=trigger, name=name,
         checkpoint=files.location, temporary=temporary, query_id=query_id,
+        options=options, tracks_progress_async=is_async,
     )
 
 

@@ -78,6 +78,7 @@ class Sink(ABC):
 
     Attributes:
         description: the name of the sink in progress reports.
+        spark_name: `Table.name()` in Spark, where a refusal says it.
         supports_continuous: whether it has a `streaming_write`.
         is_v1: whether it is a V1 sink in Spark, which can only write batches.
         calls_function: whether a user's function receives the batch. The function may join it, for which Spark must know its
@@ -90,6 +91,10 @@ class Sink(ABC):
     is_v1 = False
     calls_function = False
     written: Mapping[str, Any] | None = None
+
+    @property
+    def spark_name(self) -> str:
+        return self.description
 
     @abstractmethod
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:

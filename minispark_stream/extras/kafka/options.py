@@ -25,7 +25,7 @@ from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm.builders import case_insensitive
-from minispark_stream.engine.jvm.errors import illegal_argument
+from minispark_stream.engine.jvm.errors import illegal_argument, to_boolean
 from minispark_stream.engine.jvm.scala import java_class
 from minispark_stream.engine.jvm.times import time_string_as_ms
 from minispark_stream.extras.kafka.offsets import PartitionOffsets, TopicPartition, from_json, timestamps_from_json
@@ -87,7 +87,7 @@ class KafkaOptions:
         return KafkaOptions(
             strategy=_strategy(session, options),
             starting=_starting(session, options),
-            fail_on_data_loss=_boolean(options.get("failondataloss", "true")),
+            fail_on_data_loss=to_boolean(options.get("failondataloss", "true")),
             max_offsets_per_trigger=count("maxoffsetspertrigger"),
             min_offsets_per_trigger=count("minoffsetspertrigger"),
             max_trigger_delay_ms=time_string_as_ms(session, options.get("maxtriggerdelay", "15m")),
@@ -136,9 +136,3 @@ def _starting(session: SparkSession, options: Mapping[str, str]) -> StartingOffs
     if text.lower() in ("earliest", "latest"):
         return StartingOffsets(everywhere=text.lower())
     return StartingOffsets(offsets=from_json(session, text))
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise illegal_argument(f'For input string: "{text}"')
-    return text.lower() == "true"

@@ -65,14 +65,18 @@ class PythonDataSourceSink(Sink):
     """
 
     def __init__(self, session: SparkSession, source: DataSource, schema: StructType, output_mode: str):
-        self._name = source.name()
+        self._source_name = source.name()
         self._output_mode = output_mode
         self._writer = attempt(session, "plan", "write", lambda: source.streamWriter(schema, output_mode == "complete"))
         self.description = f"PythonTable[{source.name()}]"
 
+    @property
+    def spark_name(self) -> str:
+        return self._source_name
+
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         if self._output_mode == "update":  # refused where Spark refuses it: when the first batch is planned
-            raise illegal_argument(f"requirement failed: {self._name} does not support Update mode.")
+            raise illegal_argument(f"requirement failed: {self.spark_name} does not support Update mode.")
         context = data.sparkSession.sparkContext
         collected = context.accumulator(Messages(), _Collected())
         if not data.rdd.getNumPartitions():  # as in Spark, a batch without partitions is written by one task

@@ -15,7 +15,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from minispark_stream.engine.clock import Clock
@@ -59,4 +59,4 @@ class SocketLines:
     def _row(self, text: str) -> Row:
         if not self._include_timestamp:
             return (text,)
-        return text, datetime.fromtimestamp(self._clock.get_time_millis() / 1000, tz=timezone.utc)
+        return text, datetime.fromtimestamp(self._clock.get_time_millis() / 1000, tz=UTC)

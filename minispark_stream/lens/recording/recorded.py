@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Watermark, fold
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
@@ -61,6 +62,11 @@ def _triggered(query: StreamExecution, ran: bool) -> Values:
 def _logs(query: StreamExecution, context: MicroBatchExecutionContext) -> Values:
     offsets, commits = query.offset_log.get_latest(), query.commit_log.get_latest()
     return {"offsetLog": offsets and offsets[0], "commitLog": commits and commits[0]}
+
+
+def _logged(log: HDFSMetadataLog[Any], context: MicroBatchExecutionContext, entry: Any) -> Values:
+    in_memory = {} if log.is_in_file(context.batch_id) else {"inMemory": True}
+    return {"text": log.serialize(entry).decode(), **in_memory}
 
 
 def _populated(query: StreamExecution, after: MicroBatchExecutionContext, **_: Any) -> Values:
@@ -226,7 +232,7 @@ RECORDED: Mapping[str, Recorded] = {
     "latestOffset": Recorded(_latest, _found),
     "walCommit": Recorded(
         lambda query, context, entry: {"file": f"offsets/{context.batch_id}"},
-        lambda query, result, context, entry: {"text": query.offset_log.serialize(entry).decode()},
+        lambda query, result, context, entry: _logged(query.offset_log, context, entry),
     ),
     "commitSource": Recorded(lambda query, source, end: {"source": query.sources.name_of(source), "end": end}),
     "purge": Recorded(lambda query, before: {"before": before}, lambda query, deleted, before: {"deleted": deleted}),
@@ -247,7 +253,7 @@ RECORDED: Mapping[str, Recorded] = {
     ),
     "commitOffsets": Recorded(
         lambda query, context: {"file": f"commits/{context.batch_id}"},
-        lambda query, metadata, context: {"text": query.commit_log.serialize(metadata).decode()},
+        lambda query, metadata, context: _logged(query.commit_log, context, metadata),
     ),
     "getStartOffset": Recorded(
         lambda query: {"commitLog": query.commit_log.get_latest_batch_id()},

@@ -78,12 +78,17 @@ def _log_entry(ins: Values, outs: Values) -> str:
     lines = plain(outs.get("text")).split("\n")[1:]
     metadata = entry_metadata(outs.get("text"))
     offsets = ", ".join(offset_words(line) for line in lines[1:])
-    return f"{plain(ins.get('file'))} written: read up to {offsets}; {_mark(metadata.get('batchWatermarkMs'))}"
+    return f"{_written(ins, outs)}: read up to {offsets}; {_mark(metadata.get('batchWatermarkMs'))}"
 
 
 def _commit_entry(ins: Values, outs: Values) -> str:
     watermark = entry_metadata(outs.get("text")).get("nextBatchWatermarkMs")
-    return f"{plain(ins.get('file'))} written: the batch is done; next, {_mark(watermark)}"
+    return f"{_written(ins, outs)}: the batch is done; next, {_mark(watermark)}"
+
+
+def _written(ins: Values, outs: Values) -> str:
+    """What became of an entry; with asynchronous progress tracking, not every batch has one in the logs."""
+    return f"{plain(ins.get('file'))} {'kept in memory only' if outs.get('inMemory') else 'written'}"
 
 
 def _mark(watermark: Any) -> str:

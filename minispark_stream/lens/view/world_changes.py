@@ -84,7 +84,7 @@ def _after(world: World, event: Event) -> World:
         case "constructNextBatch":
             world = _offsets(world, ins.get("start"), outs.get("end"))
             return replace(world, watermark=replace(world.watermark, eviction=as_int(outs.get("watermark")), next=None))
-        case "walCommit" if "text" in outs:
+        case "walCommit" if "text" in outs and not outs.get("inMemory"):
             return _newest(replace(world, offset_log=_with(world.offset_log, ins.get("file"), outs.get("text"))))
         case "commitSource":
             return _source(world, ins.get("source"), lambda s, end: replace(s, done=end, changed=True), ins.get("end"))
@@ -117,7 +117,7 @@ def _after(world: World, event: Event) -> World:
             next_ms = as_int(outs.get("watermark"))
             changed = next_ms != as_int(ins.get("watermark"))
             return replace(world, watermark=replace(world.watermark, next=next_ms, measured=measured(outs), changed=changed))
-        case "commitOffsets":
+        case "commitOffsets" if not outs.get("inMemory"):
             return replace(world, commit_log=_with(world.commit_log, ins.get("file"), outs.get("text")))
         case "maintenance":
             return _looked_after(world, event)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -117,7 +117,7 @@ def comparable(value: Any, kind: DataType) -> Any:
         case MapType():
             return frozenset((comparable(k, kind.keyType), comparable(v, kind.valueType)) for k, v in value.items())
         case TimestampType():
-            return value.astimezone(timezone.utc)  # a value without a time zone is in that of this machine, as in `collect()`
+            return value.astimezone(UTC)  # a value without a time zone is in that of this machine, as in `collect()`
         case DecimalType():
             return Decimal(value)
         case FractionalType():

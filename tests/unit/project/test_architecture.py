@@ -40,6 +40,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing",
         "engine.jvm", "engine.clock", "extras.rpc",
     ),
+    "extras.async_progress_tracking": (
+        "engine.runtime", "engine.sinks", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
+    ),
     "extras.rocksdb": ("engine.state", "engine.checkpointing"),  # needs no JVM
     "extras.transform_with_state": (
         "extras.rocksdb", "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.times",
@@ -75,7 +78,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "streaming_query": ("engine.runtime", "tools.inspection", "lens.trace.trace", "lens.trace"),
     "streaming_query_manager": (
-        "streaming_query", "extras.continuous", "engine.runtime", "engine.sinks", "engine.observer", "lens.recording", "lens.trace",
+        "streaming_query", "extras.continuous", "extras.async_progress_tracking", "engine.runtime", "engine.sinks", "engine.observer", "lens.recording", "lens.trace",
         "engine.jvm", "engine.clock",
     ),
     "readwriter": (

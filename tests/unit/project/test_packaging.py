@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import tomllib
 import yaml
 from packaging.requirements import Requirement
 
 from minispark_stream.tools.cli import main
+from minispark_stream.tools.course import LESSONS
 from minispark_stream.tools.doctor import JAVA_NEEDED, PYTHON_NEEDED, dotted
 
 ROOT = Path(__file__).parents[3]
@@ -63,7 +66,17 @@ def test_environment_yml_brings_java_and_dot():
 def test_pyspark_and_pandas_are_bounded():
     assert pip_ranges()["pyspark"] == "<4.4,>=4.3"
     assert pip_ranges()["pandas"].startswith("<3,")
-    assert PROJECT["requires-python"] == ">=3.10"
+
+
+def test_one_python_is_asked_for_everywhere():
+    """By pip, by the linter, by doctor, by the set-up, and on the pages."""
+    least = dotted(PYTHON_NEEDED)
+    assert PROJECT["requires-python"] == f">={least}"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["target-version"] == f"py{least.replace('.', '')}"
+    assert f"sys.version_info < {PYTHON_NEEDED}" in (ROOT / "Makefile").read_text()
+    older = re.compile(r"(?i)python[^.\n]{0,20}3\.(?:[0-9]|10)\b")
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "minispark_stream").rglob("*.py")]
+    assert [page.name for page in pages if older.search(page.read_text())] == []
 
 
 def test_ci_runs_what_the_readme_tells_a_developer_to_run():
@@ -89,8 +102,31 @@ def test_the_wheel_has_all_of_the_package_and_the_notebooks(tmp_path):
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = {path.relative_to(ROOT).as_posix() for path in (ROOT / "minispark_stream").rglob("*") if path.suffix in DATA}
     assert {Path(name).suffix for name in package} == DATA
-    course = {f"minispark_stream_notebooks/{path.name}" for path in (ROOT / "notebooks").iterdir() if path.suffix in (".ipynb", ".py")}
+    course = {f"minispark_stream_notebooks/{path.name}" for path in sorted([*(ROOT / "notebooks").glob(LESSONS), *(ROOT / "notebooks").glob("*.py")])}
     assert inside == package | course
+
+
+def test_what_is_left_beside_the_course_belongs_to_nobody_else(tmp_path, capsys, monkeypatch):
+    """JupyterLab's copies, notebooks of one's own, and what Spark and the exercises leave: neither copied nor built in."""
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("[!0]*.ipynb"))
+    shutil.copytree(ROOT / "minispark_stream" / "tools", tmp_path / "minispark_stream" / "tools")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    left = [".ipynb_checkpoints/00_start_here-checkpoint.ipynb", "Untitled.ipynb", "answers.json", "spark-warehouse/t/a.parquet",
+            "derby.log", "notes.txt", "Copy of 00_start_here.ipynb"]
+    for name in left:
+        (tmp_path / "notebooks" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "notebooks" / name).write_text("{}")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path / "dist")], cwd=tmp_path, check=True,
+                   stdin=subprocess.DEVNULL, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    (sdist,) = (tmp_path / "dist").glob("*.tar.gz")
+    built = [*zipfile.ZipFile(wheel).namelist(), *tarfile.open(sdist).getnames()]
+    assert [name for name in built if name.endswith("00_start_here.ipynb")] != []
+    assert [name for name in built for one in left if name.endswith(one)] == []
+    monkeypatch.setattr("minispark_stream.tools.course.PACKAGE", tmp_path / "minispark_stream")
+    assert main(["course", str(tmp_path / "mine")]) == 0
+    assert [name for name in left if (tmp_path / "mine" / name).exists()] == []
 
 
 def test_course_copies_the_notebooks_once(tmp_path, capsys):

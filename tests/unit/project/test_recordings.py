@@ -143,7 +143,7 @@ def test_the_key_depends_on_modules_of_the_tests(monkeypatch):
 
 VALUES = (
     None, True, 3, -0.1, float("inf"), "a\ud7ff\n", b"text", b"\xff\x00", Decimal("1.50"), datetime.date(2024, 2, 29),
-    datetime.datetime(2024, 1, 1, 12, 0, 0, 1), datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc), datetime.time(1, 2, 3),
+    datetime.datetime(2024, 1, 1, 12, 0, 0, 1), datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), datetime.time(1, 2, 3),
     datetime.timedelta(days=-1, microseconds=3), [1, [2.5]], (1, ("a",)), {"k": (1,), 2: None},
 )
 

@@ -9,8 +9,9 @@ import nbformat
 import pytest
 
 from docs import room
+from minispark_stream.tools.course import LESSONS
 
-NOTEBOOKS = sorted(room.NOTEBOOKS.glob("*.ipynb"))
+NOTEBOOKS = sorted(room.NOTEBOOKS.glob(LESSONS))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

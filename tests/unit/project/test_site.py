@@ -6,14 +6,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-import tomllib
 from playwright.sync_api import Page, sync_playwright
 
+from minispark_stream.tools.course import LESSONS
 from tests.unit.browser import CHROMIUM, QUIET
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +75,7 @@ def built(folder: Path) -> Path:
 
 def assert_every_page_is_there(site: Path) -> None:
     assert "docs/index.html" in (site / "index.html").read_text()
-    for source in [*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
+    for source in [*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob(LESSONS)]:
         page = (site / source.relative_to(ROOT)).with_suffix(".html").read_text(encoding="utf-8")
         steppers = source.read_text(encoding="utf-8").count("srcdoc=") if source.suffix == ".ipynb" else 0
         assert len(FRAME.findall(page)) == steppers, f"{source.name}: the steppers that it has saved are not all on its page"

@@ -68,7 +68,7 @@ SPARK_ROWS: list[tuple[DataType, Any, str]] = [
     (DecimalType(38, 4), Decimal("12345678901234567890.1234"),
      "0000000000000000 0a00000018000000" + K + "1a249b1f10a06c96aff2 000000000000"),
     (DateType(), dt.date(1960, 1, 1), "0000000000000000 bbf1ffff00000000" + K),
-    (TimestampType(), dt.datetime(1960, 1, 1, 1, 2, 3, 456, tzinfo=dt.timezone.utc),
+    (TimestampType(), dt.datetime(1960, 1, 1, 1, 2, 3, 456, tzinfo=dt.UTC),
      "0000000000000000 889a9b0bf3e0feff" + K),
     (TimestampNTZType(), dt.datetime(1960, 1, 1, 1, 2, 3, 456), "0000000000000000 889a9b0bf3e0feff" + K),
     (StringType(), "", "0000000000000000 0000000018000000" + K),

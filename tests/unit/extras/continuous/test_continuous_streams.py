@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +34,7 @@ def test_each_partition_of_rate_counts_by_itself_from_its_offset():
         assert rows.column("value").to_pylist() == list(range(i, 2 * MOST_ROWS + i, 2))
     assert stream.merge_offsets(offsets) == '{"0":{"value":1998,"runTimeMs":201000},"1":{"value":1999,"runTimeMs":201000}}'
     rows, _ = next(stream.plan_input_partitions(stream.merge_offsets(offsets))[0].read(threading.Event()))
-    assert rows.slice(0, 1).to_pylist() == [{"timestamp": datetime(1970, 1, 1, 0, 3, 21, 200_000, timezone.utc), "value": 2000}]
+    assert rows.slice(0, 1).to_pylist() == [{"timestamp": datetime(1970, 1, 1, 0, 3, 21, 200_000, UTC), "value": 2000}]
 
 
 def test_rate_refuses_offsets_that_are_not_its_own():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def test_rows_of_every_type_are_those_of_spark_and_come_back() -> None:
         m={"type": "map", "keyType": "string", "valueType": "date", "valueContainsNull": True}, st=struct_of(value=struct_of(value="integer")),
     ))
     value = (
-        7, "ü", Decimal("-12.345"), Decimal("0.999999999"), 0.5, -1e300, None, b"\0\xff", datetime(2024, 1, 1, 12, tzinfo=timezone.utc),
+        7, "ü", Decimal("-12.345"), Decimal("0.999999999"), 0.5, -1e300, None, b"\0\xff", datetime(2024, 1, 1, 12, tzinfo=UTC),
         date(1969, 12, 31), True, -128, 300, 1 << 62, [1, -2], [(Decimal("1.5"),), (None,)], {"k": date(2024, 1, 1)}, ((5,),),
     )
     expected = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ SCHEMA = typed(
     s=typed(a=IntegerType(), b=StringType()),
 )
 NO_FRAME: Any = None
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def test_a_text_stands_for_any_type():
