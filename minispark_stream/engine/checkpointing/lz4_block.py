@@ -18,7 +18,7 @@ format; they are raw LZ4 blocks with a header of lz4-java's own:
 
 pyarrow's `lz4_raw` compresses to the same bytes as Spark does. Lengths are checked before memory is allocated: a raw length may
 not exceed the block size in the token, nor 255 times the payload, since LZ4 cannot compress more than that. Whoever reads files
-that somebody else wrote also gives a `limit`, because 255 times the size of a file may be too much.
+that somebody else wrote also gives a `Budget`, because 255 times the size of a file may be too much.
 
 Differs from Spark: zstd and snappy streams are read and written in Spark's formats, but the bytes may differ, because another
 library compresses them; lzf, for which there is no library, is refused.
@@ -29,10 +29,12 @@ tests/unit/engine/checkpointing/test_lz4_block.py::test_lengths_of_other_codecs_
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import xxhash
+
+from minispark_stream.engine.checkpointing.budget import Budget
 
 BLOCK_SIZE = 32 * 1024  # spark.io.compression.lz4.blockSize
 _MAGIC = b"LZ4Block"
@@ -45,8 +47,7 @@ _snappy = pa.Codec("snappy")
 _SNAPPY_HEADER = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 
 
-class LimitExceeded(ValueError):
-    """A stream contains more bytes than the reader wants to hold in memory."""
+Take = Callable[[int], None]  # is called with a number of bytes before they are allocated
 
 
 def compress(data: bytes, codec: str = "lz4") -> bytes:
@@ -66,28 +67,25 @@ def compress(data: bytes, codec: str = "lz4") -> bytes:
             raise _unsupported(codec)
 
 
-def decompress(data: bytes, codec: str = "lz4", limit: int | None = None) -> bytes:
+def decompress(data: bytes, codec: str = "lz4", budget: Budget | None = None) -> bytes:
     """The bytes in a stream.
 
     Raises:
         ValueError: it is not such a stream; the text says at which byte it is damaged.
-        LimitExceeded: it contains more than `limit` bytes.
+        LimitExceeded: it contains more bytes than the budget has.
     """
     readers = {"lz4": _read_blocks, "zstd": _read_zstd, "snappy": _read_snappy}
     if codec.lower() not in readers:
         raise _unsupported(codec)
-    out: list[bytes] = []
-    size = 0
-    for chunk in readers[codec.lower()](data):
-        size += len(chunk)
-        if limit is not None and size > limit:
-            raise LimitExceeded(f"more than {limit:,} bytes when decompressed")
-        out.append(chunk)
-    return b"".join(out)
+    return b"".join(readers[codec.lower()](data, budget.take if budget else _take_any))
 
 
 def _unsupported(codec: str) -> ValueError:
     return ValueError(f"compression codec {codec!r} is not supported for state files: use lz4, zstd or snappy")
+
+
+def _take_any(size: int) -> None:
+    pass
 
 
 def _block(raw: bytes) -> bytes:
@@ -99,7 +97,7 @@ def _block(raw: bytes) -> bytes:
     return _HEADER.pack(_MAGIC, method | _LEVEL, len(payload), len(raw), checksum) + payload
 
 
-def _read_blocks(data: bytes) -> Iterator[bytes]:
+def _read_blocks(data: bytes, take: Take) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         if len(data) - at < _HEADER.size:
@@ -116,6 +114,7 @@ def _read_blocks(data: bytes) -> Iterator[bytes]:
             raise ValueError(f"byte {at}: an LZ4 block of impossible lengths ({packed} bytes for {size})")
         if end > len(data):
             raise ValueError(f"byte {at}: the file ends inside a block of {packed} bytes")
+        take(size)
         raw = data[start:end] if method == _RAW else _unpack(data[start:end], size, at)
         if xxhash.xxh32_intdigest(raw, 0x9747B28C) & 0x0FFFFFFF != checksum:  # (3)
             raise ValueError(f"byte {at}: the block's checksum does not match: Stream is corrupted")
@@ -131,12 +130,13 @@ def _unpack(payload: bytes, size: int, at: int) -> bytes:
     return raw
 
 
-def _read_zstd(data: bytes) -> Iterator[bytes]:
+def _read_zstd(data: bytes, take: Take) -> Iterator[bytes]:
     limit = (64 << 20) + 32768 * len(data)  # four bytes may stand for a block of 128 KiB
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
             while chunk := stream.read(1 << 20):
                 limit -= len(chunk)
+                take(len(chunk))
                 if limit < 0:
                     raise ValueError("the zstd stream grows beyond reason")
                 yield chunk
@@ -144,7 +144,7 @@ def _read_zstd(data: bytes) -> Iterator[bytes]:
         raise ValueError(f"not a zstd stream: {e}") from e
 
 
-def _read_snappy(data: bytes) -> Iterator[bytes]:
+def _read_snappy(data: bytes, take: Take) -> Iterator[bytes]:
     if data[:8] != _SNAPPY_HEADER[:8]:
         raise ValueError("byte 0: not the beginning of a snappy stream")
     at = len(_SNAPPY_HEADER)
@@ -156,6 +156,7 @@ def _read_snappy(data: bytes) -> Iterator[bytes]:
         size = _varint(chunk)
         if size > 64 * packed:
             raise ValueError(f"byte {at}: a snappy chunk of impossible lengths ({packed} bytes for {size})")
+        take(size)
         try:
             raw: bytes = _snappy.decompress(chunk, size, asbytes=True)
         except (OSError, pa.ArrowException) as e:

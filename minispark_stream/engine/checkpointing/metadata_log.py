@@ -19,7 +19,6 @@ tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_
 
 from __future__ import annotations
 
-import io
 import json
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
@@ -155,7 +154,8 @@ class HDFSMetadataLog(ABC, Generic[T]):
 
 def lines_of(text: str) -> list[str]:
     """The lines of a log file as Java reads them: U+2028, U+2029 and U+0085, which JSON may contain, do not end a line."""
-    return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def validate_version(text: str, max_supported: int) -> int:
@@ -195,6 +195,6 @@ def is_true(conf: str | None) -> bool:
 def number(values: dict[str, Any], key: str, default: int | None = 0) -> int:
     """An integer field of a JSON object. Raises ValueError if it is not an integer, or missing and without a default."""
     value = values.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{key} must be an integer, not {str(value)[:80]!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{key} must be an integer of 64 bits, not {str(value)[:80]!r}")
     return value

@@ -25,9 +25,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
+from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries
 from minispark_stream.engine.state.row_format import RowFormat
@@ -66,7 +67,7 @@ class StateFiles:
 
     Args:
         manager: the files of the store's directory, if not the usual ones.
-        max_bytes: the memory that the records of a file may take.
+        budget: the memory that a file may take.
 
     Attributes:
         delta, snapshot: the suffixes of the names of files.
@@ -79,9 +80,9 @@ class StateFiles:
 
     def __init__(
         self, store_id: StateStoreId, conf: StateStoreConf,
-        manager: CheckpointFileManager | None = None, max_bytes: int | None = None,
+        manager: CheckpointFileManager | None = None, budget: Budget | None = None,
     ):
-        self.store_id, self.conf, self.max_bytes = store_id, conf, max_bytes
+        self.store_id, self.conf, self.budget = store_id, conf, budget
         self.manager = manager or CheckpointFileManager(store_id.location)
         self.root = self.manager.root
         self.row_format: RowFormat | None = None  # that of the next row to be checked
@@ -213,7 +214,7 @@ class StateFiles:
         return encode_records(changes, self.conf.row_checksum_enabled)
 
     def _decoded(self, records: bytes) -> list[Change]:
-        return decode_changes(records, self.conf.row_checksum_enabled, self.max_bytes)
+        return decode_changes(records, self.conf.row_checksum_enabled, self.budget)
 
     def found(self, values: Sequence[bytes], keys: Sequence[bytes] | None = None) -> Sequence[bytes]:
         """The values that a batch has found in the store, the first of them checked; no `keys`: it has asked for these keys."""
@@ -247,7 +248,7 @@ class StateFiles:
     def _read(self, name: str, kind: str) -> list[Change]:
         try:
             data = self.manager.open(name)
-            records = decompress(data, self.conf.compression_codec, self.max_bytes)
+            records = decompress(data, self.conf.compression_codec, self.budget)
             return self._checked(self._decoded(records))
         except LimitExceeded as e:
             raise LimitExceeded(f"{self.root}/{name}: {e}") from e

@@ -16,8 +16,8 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
-The payload is not trusted: lengths are checked before they are used, and every error names the byte. A reader may also limit
-the memory that the records take: a record with an empty key and an empty value takes 8 bytes in the file, and 130 in Python.
+The payload is not trusted: lengths are checked before they are used, and every error names the byte. A reader may also give a
+`Budget`: a record with an empty key and an empty value takes 8 bytes in the file, and 130 in Python.
 
 Differs from Spark: nothing.
 """
@@ -31,14 +31,13 @@ from typing import Any
 
 import numpy as np
 
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_RECORD, Budget
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 
 Pair = tuple[bytes, "bytes | None"]  # a key and its new value; None: the key is removed
 Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and the values of many such pairs
 
 ALIKE = 1_000  # this many records with the same sizes in succession are worth a table
-BYTES_PER_RECORD = 130  # what CPython needs for a pair in a list, besides the bytes of key and value
 _END = b"\xff\xff\xff\xff"
 _length = struct.Struct(">i")
 
@@ -113,9 +112,9 @@ def _lengths(sizes: np.ndarray) -> np.ndarray:
     return sizes.astype(">i4").view(np.uint8).reshape(-1, 4)
 
 
-def decode_records(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Pair]:
+def decode_records(data: bytes, checksum: bool = False, budget: Budget | None = None) -> list[Pair]:
     """The records of a payload, in order, each as a pair. Raises what `decode_changes` raises."""
-    return list(records(decode_changes(data, checksum, max_bytes)))
+    return list(records(decode_changes(data, checksum, budget)))
 
 
 def records(changes: Iterable[Change]) -> Iterator[Pair]:
@@ -123,28 +122,29 @@ def records(changes: Iterable[Change]) -> Iterator[Pair]:
     return chain.from_iterable(zip(keys, values) for keys, values in changes)
 
 
-def decode_changes(data: bytes, checksum: bool = False, max_bytes: int | None = None) -> list[Change]:
+def decode_changes(data: bytes, checksum: bool = False, budget: Budget | None = None) -> list[Change]:
     """The records of a payload, in order.
 
     Raises:
         ValueError: the payload is damaged; the text says at which byte.
-        LimitExceeded: the records need more than `max_bytes` of memory.
+        LimitExceeded: the records need more memory than the budget has.
     """
     changes: list[Change] = []
     one_by_one: tuple[list[bytes], list[bytes | None]] = [], []
-    number = 0
+    if budget is not None:
+        budget.take(len(data))
     for found in _records(data):
         if isinstance(found[0], bytes):
             key, value = found
             one_by_one[0].append(key)
             one_by_one[1].append(value)
-            number += 1
+            number = 1
         else:
             changes += [one_by_one, found]
             one_by_one = [], []
-            number += len(found[0])
-        if max_bytes is not None and number > max(0, max_bytes - len(data)) // BYTES_PER_RECORD:
-            raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
+            number = len(found[0])
+        if budget is not None:
+            budget.take(BYTES_PER_RECORD * number)
     changes = [change for change in [*changes, one_by_one] if change[0]]
     return _checked(changes) if checksum else changes
 

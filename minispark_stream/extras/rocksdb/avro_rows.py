@@ -12,7 +12,8 @@ RocksDB).
     (count int) 5, then (count long, last string)     020a     read: (5, null)
 
 `fastavro` reads and writes the bytes (`pip install 'minispark_stream[rocksdb]'`). They are not trusted: if they do not fit the
-schema, or others follow them, this is a ValueError.
+schema, or others follow them, this is a ValueError. A byte may be a value, or even none: an array says how many elements it
+has. So if a reader gives a `Budget`, its values are counted before they are made (avro_size.py).
 
 Differs from Spark: values of the types byte and short are read back, where Spark 4.3.0 fails; the entries of a map may be
 written in another order.
@@ -31,10 +32,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.state.schema_files import schema_json
 from minispark_stream.engine.state.state_store import state_error
+from minispark_stream.extras.rocksdb.avro_size import take_avro
 
 ROOT = "topLevelRecord"
 _WIDE = decimal.Context(prec=80)
@@ -79,8 +82,14 @@ class AvroRows:
         self._fastavro.schemaless_writer(out, self.avro, record)
         return out.getvalue()
 
-    def decode(self, data: bytes, written: AvroRows | None = None) -> bytes:  # (3)
-        """The UnsafeRow of a row that was written with this schema, or with that of `written`. Raises ValueError."""
+    def decode(self, data: bytes, written: AvroRows | None = None, budget: Budget | None = None) -> bytes:  # (3)
+        """The UnsafeRow of a row that was written with this schema, or with that of `written`.
+
+        Raises ValueError; LimitExceeded if its values need more memory than the budget has.
+        """
+        if budget is not None:
+            with budget.lent():
+                take_avro(data, (written or self).avro, self.avro, budget)
         source = BytesIO(data)
         try:
             record = self._fastavro.schemaless_reader(source, (written or self).avro, self.avro)

@@ -24,6 +24,7 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.metadata_log import number
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.extras.rocksdb.avro_rows import AvroRows
@@ -71,9 +72,11 @@ class UnsafeRowDataEncoder:
 
 
 class AvroStateEncoder(UnsafeRowDataEncoder):
-    """`files`: the families of each schema file, the newest last. `delimiter`: what is between the elements of a list."""
+    """`files`: the families of each schema file, the newest last. `delimiter`: what is between the elements of a list.
+    `budget`: the memory that a row may take."""
 
-    def __init__(self, files: Sequence[Sequence[Family]], delimiter: bytes):
+    def __init__(self, files: Sequence[Sequence[Family]], delimiter: bytes, budget: Budget | None = None):
+        self._budget = budget
         families = [family for file in files for family in file]
         self._lists = {family.name for family in families if any(f.name == f"$rowCounter_{family.name}" for f in families)}
         self._values = {(family.name, family.value_id): family.value for family in families}
@@ -97,12 +100,12 @@ class AvroStateEncoder(UnsafeRowDataEncoder):
     def of_key(self, family: str, key: bytes) -> bytes:
         codecs = self._codecs[family]
         if codecs.first is None and not codecs.is_time:
-            return UNSAFE_ROW + codecs.others.decode(_numbered(key)[1])
+            return UNSAFE_ROW + codecs.others.decode(_numbered(key)[1], budget=self._budget)
         size = first_size(key)
-        others = codecs.others.decode(_numbered(key[size:])[1])
+        others = codecs.others.decode(_numbered(key[size:])[1], budget=self._budget)
         if codecs.first is None:
             return at_time(time_of(key), others)
-        return two_rows(codecs.first.decode(unsafe_row(key[4:size])), others)
+        return two_rows(codecs.first.decode(unsafe_row(key[4:size]), budget=self._budget), others)
 
     def value(self, family: str, value: bytes) -> bytes:
         return self._each_element(family, value, self.element)
@@ -125,7 +128,8 @@ class AvroStateEncoder(UnsafeRowDataEncoder):
         if (written := self._values.get((family, number))) is None:
             raise ValueError(f"a row of {family} in schema number {number}, which no schema file contains")
         codecs = self._codecs[family]
-        return UNSAFE_ROW + codecs.value.decode(row, codecs.by_number.setdefault(number, AvroRows(written)))
+        read_with = codecs.by_number.setdefault(number, AvroRows(written))
+        return UNSAFE_ROW + codecs.value.decode(row, read_with, self._budget)
 
 
 class _Codecs:

@@ -23,10 +23,10 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_RECORD, Budget
 from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.engine.state.schema_files import read_utf, write_utf
-from minispark_stream.engine.state.state_records import BYTES_PER_RECORD, decode_changes, records
+from minispark_stream.engine.state.state_records import decode_changes, records
 from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record
 
 FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-f-]{36}))?\.(zip|changelog)")  # of a version: its number, its id, what it is
@@ -77,17 +77,17 @@ def read_header(data: bytes) -> Header:
     return Header(version in (2, 4), lineage, at)
 
 
-def read_changelog(data: bytes, checksum: bool, max_bytes: int) -> Changelog:
+def read_changelog(data: bytes, checksum: bool, budget: Budget | None = None) -> Changelog:
     """A changelog from its decompressed bytes.
 
-    Raises ValueError with the byte at which it is broken; LimitExceeded when its records take more than `max_bytes` of memory.
+    Raises ValueError with the byte at which it is broken; LimitExceeded when its records need more memory than the budget has.
     """
     has_families, lineage, at = read_header(data)
     if not has_families:  # (3)
-        found = records(decode_changes(data[at:], max_bytes=max_bytes))
+        found = records(decode_changes(data[at:], budget=budget))
         result = [Record(DELETE if value is None else PUT, key, value) for key, value in found]
     else:
-        result = list(_typed(data, at, max_bytes))
+        result = list(_typed(data, at, budget))
     if checksum:  # (4)
         result = [r._replace(key=r.key[4:]) if r.kind == DELETE else r for r in result]
     return Changelog(lineage, result)
@@ -100,8 +100,7 @@ def _lineage(text: str) -> dict[int, str]:
         raise ValueError(f"not a lineage ({type(e).__name__}: {e})") from e
 
 
-def _typed(data: bytes, at: int, max_bytes: int) -> Iterator[Record]:
-    number = 0
+def _typed(data: bytes, at: int, budget: Budget | None) -> Iterator[Record]:
     while True:
         kind = data[at] if at < len(data) else None
         if kind == _END:
@@ -113,9 +112,8 @@ def _typed(data: bytes, at: int, max_bytes: int) -> Iterator[Record]:
         value, at = _bytes(data, at)
         if key is None or (value is None) != (kind == DELETE):
             raise ValueError(f"byte {at} of the records: a record of type {kind} with a length that it cannot have")
-        number += 1
-        if number > max(0, max_bytes - len(data)) // BYTES_PER_RECORD:
-            raise LimitExceeded(f"more than {max_bytes:,} bytes when its records are in memory")
+        if budget is not None:
+            budget.take(len(key) + len(value or b"") + BYTES_PER_RECORD)
         yield Record(kind, key, value)
 
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
+from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.lz4_block import decompress
@@ -46,11 +47,11 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
 
     def __init__(
         self, store_id: StateStoreId, conf: StateStoreConf,
-        manager: CheckpointFileManager | None = None, max_bytes: int | None = None,
+        manager: CheckpointFileManager | None = None, budget: Budget | None = None,
     ):
         if manager is None and conf.file_checksum_enabled:
             manager = ChecksumCheckpointFileManager(store_id.location)
-        super().__init__(store_id, conf, manager, max_bytes)
+        super().__init__(store_id, conf, manager, budget)
         self._opened = 0
         self._ids: dict[int, str] = {}  # of the versions up to the one that was opened or written, as far as they are known
 
@@ -136,7 +137,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
 
     def _lineage_in(self, name: str) -> Mapping[int, str]:
         try:
-            return read_header(decompress(self.manager.open(name), self.conf.compression_codec, self.max_bytes)).lineage
+            return read_header(decompress(self.manager.open(name), self.conf.compression_codec, self.budget)).lineage
         except FileNotFoundError as e:
             raise self._missing(name, e) from e
         except ValueError as e:

@@ -37,7 +37,6 @@ tests/unit/extras/rocksdb/test_rocksdb_state_files.py::test_a_zip_that_lacks_key
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -246,13 +245,13 @@ class RocksDBStateFiles(StateFiles):
 
     def _decoded(self, data: bytes) -> list[Change]:
         if self._has_families:
-            log = read_changelog(data, False, self.max_bytes or sys.maxsize)
+            log = read_changelog(data, False, self.budget)
             found = folded(self._checksums().checked_records(log.records), self.conf.list_delimiter)
             return [(list(found), list(found.values()))]
         header = read_header(data)
         if header.has_families:
             raise ValueError("a changelog with column families, but the operator has none")
-        changes = decode_changes(data[header.end :], max_bytes=self.max_bytes)
+        changes = decode_changes(data[header.end :], budget=self.budget)
         return [self._encoder.decode(checked_keys(change) if self._encoder.checksum else change) for change in changes]
 
     def _missing(self, name: str, error: FileNotFoundError) -> SparkRuntimeException:

@@ -25,10 +25,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
 
 INTERNAL = "$"  # transformWithState's own families begin with it
 _MAX_METADATA = _MAX_MANIFEST = 16 << 20
+_MEMBER, _BYTES_PER_MEMBER = b"PK\1\2", 1000  # of the list of a zip's members, which zipfile reads as a whole
 _SST = re.compile(r"[0-9]{1,20}-[0-9a-f-]{36}\.sst")
 _LOCAL = re.compile(r"[0-9]{1,20}\.sst")
 _DATABASE = re.compile(r"CURRENT|MANIFEST-[0-9]{1,20}")
@@ -65,11 +67,15 @@ class SnapshotMetadata:
         return "v1\n" + to_json({"sstFiles": tables, **keys, **families})
 
 
-def read_zip_metadata(data: bytes) -> SnapshotMetadata:
-    """Raises ValueError."""
+def read_zip_metadata(data: bytes, budget: Budget | None = None) -> SnapshotMetadata:
+    """Raises ValueError; LimitExceeded if it needs more memory than the budget has."""
+    if budget is not None:
+        budget.take(_BYTES_PER_MEMBER * data.count(_MEMBER))
     with _readable(data) as archive:
-        text = _member(archive, "metadata", _MAX_METADATA).decode("utf-8")
-        version, _, body = text.partition("\n")
+        metadata = _member(archive, "metadata", _MAX_METADATA, budget)
+        if budget is not None:
+            budget.take_text(metadata)
+        version, _, body = metadata.decode("utf-8").partition("\n")
         if version.strip() != "v1":
             raise ValueError(f"its metadata has version {version[:20]!r}, 1 was expected")
         values = json_object(body)
@@ -111,9 +117,13 @@ def zip_of(files: Mapping[str, bytes], metadata: SnapshotMetadata) -> bytes:
     return out.getvalue()
 
 
-def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    if archive.getinfo(name).file_size > most:
+def _member(archive: zipfile.ZipFile, name: str, most: int, budget: Budget | None = None) -> bytes:
+    size = archive.getinfo(name).file_size
+    if size > most:
         raise ValueError(f"its {name} is too large")
+    if budget is not None:
+        budget.take(4 * size)  # a member is put together from pieces
+        most = size
     return archive.open(name).read(most)
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from pyarrow import fs
 
+from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.tools.inspection.findings import check
 from minispark_stream.tools.inspection.logs import batches, next_batch, read_logs
 from minispark_stream.tools.inspection.operators import read_operators
@@ -37,26 +38,27 @@ def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: in
     Args:
         path: a local path, or a URI that pyarrow.fs knows (`file:///`, `s3://`, `gs://`, `hdfs://`, `abfs://`).
         filesystem: where `path` is, for a file system that no URI describes.
-        max_bytes: the largest file to read, and the largest state of a partition to keep in memory, in bytes.
+        max_bytes: the memory that may be taken for what is in the files, whatever their format; a process takes a few times as
+            much. What needs more is an error, or, if it is the state of one partition, a finding.
 
     Raises:
         FileNotFoundError: there is no such directory.
-        ValueError: the directory is not a checkpoint.
+        ValueError: the directory is not a checkpoint, or its logs need more than `max_bytes` (LimitExceeded).
     """
-    files = ReadOnlyFiles(str(path), filesystem, max_bytes)
+    files = ReadOnlyFiles(str(path), filesystem, Budget(max_bytes))
     _check_is_checkpoint(files)  # (1)
     logs = read_logs(files)  # (2)
     upcoming = next_batch(logs)
     sources, found, of_sources = read_sources(files, batches(logs))  # (3)
     version = upcoming.batch_id if upcoming.batch_id is not None else max(logs.commits, default=-1) + 1
-    state = read_operators(files, logs, version, max_bytes)  # (4)
+    state = read_operators(files, logs, version)  # (4)
     checks = check(files, logs, found, upcoming, state.operators)  # (5)
     findings = sorted((*logs.findings, *of_sources, *state.findings, *checks), key=lambda f: LEVELS.index(f.level))
     if upcoming.batch_id is not None and (broken := next((f for f in findings if f.level == "error"), None)):
         upcoming = replace(upcoming, says=f"{upcoming.says}. It may fail: {broken.where}: {broken.says}")
     return CheckpointReport(
         files.root, logs.query_id, upcoming, found, sources, state.operators, tuple(dict.fromkeys(findings)),
-        states=state.stores, next_version=version,
+        states=state.stores, next_version=version, budget=files.budget,
     )
 
 

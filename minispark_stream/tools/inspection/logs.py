@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from minispark_stream.engine.checkpointing.budget import LimitExceeded
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.engine.checkpointing.errors import PySparkException
@@ -30,7 +31,7 @@ from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, 
 from minispark_stream.engine.checkpointing.recovery import LogState, decide
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
 from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch
-from minispark_stream.tools.inspection.read_only_files import MAX_ENTRY, ReadOnlyFiles
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 
 T = TypeVar("T")
 UNREADABLE = (ValueError, RecursionError, OSError, PySparkException)
@@ -72,13 +73,13 @@ class Logs:
 def read_logs(files: ReadOnlyFiles) -> Logs:
     """Read both logs and the identity of the query."""
     findings: list[Finding] = []
-    offset_log = OffsetSeqLog(files.folder("offsets", MAX_ENTRY))
-    commit_log = CommitLog(files.folder("commits", MAX_ENTRY))
+    offset_log = OffsetSeqLog(files.folder("offsets", text=True))
+    commit_log = CommitLog(files.folder("commits", text=True))
     offsets = _entries(files, "offsets", offset_log, findings, needed=2)
     commits = _entries(files, "commits", commit_log, findings, needed=1)
     query_id = None
     if "metadata" in files.files:
-        query_id = attempt(lambda: read_id(files), "metadata", findings)
+        query_id = attempt(lambda: read_id(files.folder("", text=True)), "metadata", findings)
     elif offsets or commits:
         findings.append(Finding("error", "metadata", "the file is missing, so nobody knows which query this is: no restart"))
     has_state = any(name.startswith("state/") for name in files.files)
@@ -86,9 +87,11 @@ def read_logs(files: ReadOnlyFiles) -> Logs:
 
 
 def attempt(read: Callable[[], T], where: str, findings: list[Finding], level: str = "error") -> T | None:
-    """What `read` returns; None, and a finding, if the file is damaged or gone."""
+    """What `read` returns; None, and a finding, if the file is damaged or gone. Raises LimitExceeded."""
     try:
         return read()
+    except LimitExceeded:
+        raise
     except UNREADABLE as e:
         says = "nested too deeply" if isinstance(e, RecursionError) else str(e)
         findings.append(Finding(level, where, says))

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from minispark_stream.engine.checkpointing.budget import LimitExceeded
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, newest_metadata
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_files import StateFiles
@@ -64,12 +64,12 @@ class _Metadata:
     schema_files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # their names, by store, the newest last
 
 
-def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_bytes: int) -> Found:
+def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int) -> Found:
     """`next_version`: the version with which the next batch begins."""
     findings: list[Finding] = []
     operators, states = [], []
     by_store = _list(files)
-    opener = RocksDBStores(files, logs, max_bytes)
+    opener = RocksDBStores(files, logs)
     for operator_id in _operator_ids(files):
         metadata = _metadata(files, operator_id, findings)
         of_operator = {name: parts for (i, name), parts in by_store.items() if i == operator_id}
@@ -83,7 +83,7 @@ def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int, max_byte
                 opened = opener.open(operator_id, name, sorted(parts), schemas, metadata.properties)
             else:
                 ids = {p: StateStoreId("", operator_id, p, name) for p in sorted(parts)}
-                on_disk = {p: _open(files, store_id, logs, parts[p], max_bytes) for p, store_id in ids.items()}
+                on_disk = {p: _open(files, store_id, logs, parts[p]) for p, store_id in ids.items()}
                 rows = UnsafeRows(schemas[0].key, schemas[0].value) if schemas else None
                 opened = [StoreState(operator_id, name, rows, on_disk)]
             partitions = [_partition(opened, name, p, next_version, findings) for p in sorted(parts)]
@@ -125,13 +125,11 @@ def _list(files: ReadOnlyFiles) -> dict[tuple[int, str], dict[int, Versions]]:
     return found
 
 
-def _open(
-    files: ReadOnlyFiles, store_id: StateStoreId, logs: Logs, versions: Versions, max_bytes: int
-) -> StoreVersions:
+def _open(files: ReadOnlyFiles, store_id: StateStoreId, logs: Logs, versions: Versions) -> StoreVersions:
     conf = StateStoreConf(compression_codec=logs.codec, row_checksum_enabled=logs.row_checksum)
     folder = files.folder(f"state/{store_id.relative_path}")
-    reads_all = sum(sum(suffixes.values()) for suffixes in versions.values()) <= max_bytes
-    return StoreVersions(DeltaReader(StateFiles(store_id, conf, folder, max_bytes), reads_all), versions, max_bytes)
+    reads_all = sum(sum(suffixes.values()) for suffixes in versions.values()) <= files.budget.limit
+    return StoreVersions(DeltaReader(StateFiles(store_id, conf, folder, files.budget), reads_all), versions, files.budget)
 
 
 # -- (2) what they are -----------------------------------------------------------------------------------------
@@ -166,7 +164,7 @@ def _newest_schema(files: ReadOnlyFiles, folder: str) -> str | None:
 
 
 def _text(files: ReadOnlyFiles, name: str) -> str:
-    return files.open_small(name).decode("utf-8")
+    return files.open_text(name).decode("utf-8")
 
 
 def _schemas(
@@ -175,7 +173,7 @@ def _schemas(
     """The schemas of a store, or of its column families, those of the newest file last."""
     name = f"state/{StateStoreId('', operator_id, 0, store).relative_path}/_metadata/schema"
     if name in files.files:
-        one = attempt(lambda: decode_schemas(files.open_small(name)), name, findings)
+        one = attempt(lambda: decode_schemas(files.open_text(name)), name, findings)
         return (Family(store, *one, prefix(metadata.num_cols_prefix_key.get(store, 0))),) if one else ()
     folder = f"state/{operator_id}/_stateSchema/{store}/"
     named = [f"{folder}{name}" for name in metadata.schema_files.get(store, ()) if f"{folder}{name}" in files.files]
@@ -193,7 +191,7 @@ def _schemas(
 
 
 def _families(files: ReadOnlyFiles, name: str) -> list[Family]:
-    return decode_column_families(files.open_small(name))
+    return decode_column_families(files.open_text(name))
 
 
 # -- (3) what is in them ---------------------------------------------------------------------------------------
@@ -252,7 +250,7 @@ def _with_rows(
     try:
         return replace(shown, sample=tuple(some_rows(store, shown.partition, entries, SAMPLE)))
     except DAMAGED as e:
-        findings.append(Finding("error", where, str(e)))
+        findings.append(Finding("note" if isinstance(e, LimitExceeded) else "error", where, str(e)))
         return replace(shown, not_decoded=str(e))
 
 

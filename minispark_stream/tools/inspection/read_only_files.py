@@ -3,9 +3,10 @@
 1. The whole directory is listed recursively once, because on an object store each listing is a request, and a checkpoint has
    three levels of directories. Only plain files count: a link may lead to a file outside the checkpoint. This one listing says
    which entries and versions exist, so two answers cannot contradict each other while a query is running.
-2. A file is read up to a limit, and every method that would write raises an error.
+2. A file takes its bytes from the budget of the inspection before it is read; a text takes what Python needs for its lines and
+   for the JSON in them, too. Every method that would write raises an error.
 
-    ReadOnlyFiles("/data/checkpoint", None, 1 << 20).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
+    ReadOnlyFiles("/data/checkpoint", None, Budget(1 << 20)).files    {"commits/0": 29, "metadata": 45, "offsets/0": 712}
 """
 
 from __future__ import annotations
@@ -18,34 +19,36 @@ from typing import Any, NoReturn
 
 from pyarrow import fs
 
+from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
-
-MAX_ENTRY = 4 << 20  # bytes of a log entry, a schema, metadata; a source of 10,000 Kafka partitions needs 0.2 MB
 
 
 class ReadOnlyFiles(CheckpointFileManager):
-    """The files under one directory; `max_bytes` is the largest file that `open` reads.
+    """The files under one directory.
+
+    Args:
+        budget: the memory that may be taken for what is in them.
+        text: whether `open` reads texts.
 
     Attributes:
         not_listed: what the listing had to leave out: path -> reason.
     """
 
-    def __init__(self, path: str, filesystem: fs.FileSystem | None, max_bytes: int):
+    def __init__(self, path: str, filesystem: fs.FileSystem | None, budget: Budget, text: bool = False):
         super().__init__(path, filesystem)
-        self.max_bytes = max_bytes
+        self.budget, self._text = budget, text
         self.not_listed: dict[str, str] = {}
 
-    def folder(self, name: str, max_bytes: int | None = None) -> ReadOnlyFiles:
-        """The same for a subdirectory, with a lower limit if `max_bytes` is given."""
-        below = ReadOnlyFiles(f"{self._path}/{name}", self._fs, min(max_bytes or self.max_bytes, self.max_bytes))
-        below.root = f"{self.root}/{name}"
+    def folder(self, name: str, text: bool = False) -> ReadOnlyFiles:
+        """The same for a subdirectory."""
+        below = ReadOnlyFiles(f"{self._path}/{name}" if name else self._path, self._fs, self.budget, text)
+        below.root = f"{self.root}/{name}" if name else self.root
         return below
 
-    def open_small(self, name: str) -> bytes:
-        """The content of a file that should be small, whatever else may be read."""
+    def open_text(self, name: str) -> bytes:
+        """The content of a text: a log entry, a schema, metadata."""
         folder, _, base = name.rpartition("/")
-        return (self.folder(folder, MAX_ENTRY) if folder else self).open(base)
+        return self.folder(folder, text=True).open(base)
 
     @cached_property
     def files(self) -> Mapping[str, int]:  # (1)
@@ -93,7 +96,7 @@ class ReadOnlyFiles(CheckpointFileManager):
             return []
 
     def open(self, name: str) -> bytes:  # (2)
-        """The content of a file. Raises FileNotFoundError, or ValueError for a file that is too large or cannot be read."""
+        """The content of a file. Raises FileNotFoundError, ValueError for a file that cannot be read, LimitExceeded."""
         path = self._full(name)
         try:
             if self._fs is None:
@@ -107,11 +110,14 @@ class ReadOnlyFiles(CheckpointFileManager):
             raise ValueError(f"{self.root}/{name}: {e.strerror or e}") from e
 
     def _read(self, name: str, size: int, file: Any) -> bytes:
-        if size > self.max_bytes:
-            raise LimitExceeded(
-                f"{self.root}/{name}: {size:,} bytes, but at most {self.max_bytes:,} are read (max_bytes)"
-            )
-        return bytes(file.read(size))
+        try:
+            self.budget.take(size)
+            data = bytes(file.read(size))
+            if self._text:
+                self.budget.take_text(data)
+        except LimitExceeded as e:
+            raise LimitExceeded(f"{self.root}/{name}: {e}") from e
+        return data
 
     def create_atomic(self, name: str, data: bytes, overwrite: bool = False, new_folder: bool = True) -> NoReturn:
         """Raises PermissionError, as the next two methods do."""

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from minispark_stream.engine.checkpointing.budget import LimitExceeded
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
     CompactionConf,
@@ -137,7 +138,7 @@ def _file_entries(
     files: ReadOnlyFiles, source_id: str, own_log: Sequence[LogFile], findings: list[Finding]
 ) -> list[FileEntry]:
     """Every entry of a file source's log, by the id under which the file was logged."""
-    folder = files.folder(f"sources/{source_id}")
+    folder = files.folder(f"sources/{source_id}", text=True)
     log = FileStreamSourceLog(folder, CompactionConf(delete_expired=False))
     entries: dict[tuple[int, str], FileEntry] = {}
     for _, name, _ in own_log:
@@ -150,12 +151,14 @@ def read_entry(log: HDFSMetadataLog[Any], name: str) -> Any:
     """A log's entry in the file `name`. Raises ValueError, which names the file."""
     try:
         return log.deserialize(log.files.open(name))
+    except LimitExceeded:
+        raise
     except (ValueError, RecursionError) as e:
         raise ValueError(f"{log.files.root}/{name}: {e}") from e
 
 
 def _beginning(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> str:
-    data = attempt(lambda: files.open_small(name), name, findings)
+    data = attempt(lambda: files.open_text(name), name, findings)
     return (data or b"")[:SHOWN].decode("utf-8", "replace")
 
 

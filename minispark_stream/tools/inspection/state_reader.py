@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows, unique_names
@@ -26,6 +27,7 @@ from minispark_stream.tools.inspection.contents import Row, StateChange, StateRo
 from minispark_stream.tools.inspection.store_versions import State, StoreVersions
 
 T = TypeVar("T")
+_AT_ONCE = 10_000  # keys that are decoded together to compare them
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class UnsafeRows:
     key: StructType
     value: StructType
 
-    def key_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:
-        return decode_columns(UnsafeRowCodec(self.key), keys)
+    def key_columns(self, keys: Sequence[bytes], budget: Budget) -> dict[str, list[Any]]:
+        return decode_columns(UnsafeRowCodec(self.key), keys, budget)
 
-    def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[dict[str, Any]]:
-        return decode_rows(UnsafeRowCodec(self.value), values)
+    def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes], budget: Budget) -> list[dict[str, Any]]:
+        return decode_rows(UnsafeRowCodec(self.value), values, budget)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class StoreState:
 
     def keys_like(self, partition: int, keys: Sequence[bytes], wanted: Mapping[str, Any]) -> list[bytes]:
         """Those of `keys` whose columns have the wanted values."""
-        columns = self._decode("key", partition, lambda rows: rows.key_columns(keys))
+        with self.partitions[partition].budget.lent():
+            columns = self._decode("key", partition, lambda rows, budget: rows.key_columns(keys, budget))
         places: Sequence[int] = range(len(keys))
         for name, value in wanted.items():
             if name not in columns:
@@ -79,29 +82,35 @@ class StoreState:
     def decode(self, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> list[StateRow]:
         """The rows of some entries. Raises ValueError, which names the store, if a row does not fit the schema."""
         keys, values = [k for k, _ in entries], [v for _, v in entries]
-        columns = self._decode("key", partition, lambda rows: rows.key_columns(keys))
+        columns = self._decode("key", partition, lambda rows, budget: rows.key_columns(keys, budget))
         shown_keys = [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in keys]
-        shown_values = self._decode("value", partition, lambda rows: rows.value_rows(keys, values))
+        shown_values = self._decode("value", partition, lambda rows, budget: rows.value_rows(keys, values, budget))
         return [StateRow(partition, k, v) for k, v in zip(shown_keys, shown_values)]
 
-    def _decode(self, what: str, partition: int, decoder: Callable[[UnsafeRows], T]) -> T:
+    def _decode(self, what: str, partition: int, decoder: Callable[[UnsafeRows, Budget], T]) -> T:
         root = self.partitions[partition].reader.root
         if self.rows is None:
             raise ValueError(f"{root}: the {what} schema is not known: its file in partition 0 is missing or cannot be read")
         try:
-            return decoder(self.rows)
+            return decoder(self.rows, self.partitions[partition].budget)
         except RecursionError as e:
             raise ValueError(f"{root}: the {what} schema is nested too deeply") from e
+        except LimitExceeded as e:
+            raise LimitExceeded(f"{root}: the {what}s of its rows: {e}") from e
         except ValueError as e:
             raise ValueError(f"{root}: a {what} does not fit the schema: {e}") from e
 
 
 @dataclass(frozen=True, repr=False)
 class StateReader:
-    """The state of a checkpoint. `next_version`: the version with which the next batch begins."""
+    """The state of a checkpoint.
+
+    `next_version`: the version with which the next batch begins. `budget`: the memory that an answer may take.
+    """
 
     states: tuple[StoreState, ...] = field(compare=False, kw_only=True)
     next_version: int = field(compare=False, kw_only=True)
+    budget: Budget = field(compare=False, kw_only=True)
 
     def rows(
         self, operator: int = 0, *, store: str | None = None, partition: int | None = None, version: int | None = None,
@@ -117,17 +126,19 @@ class StateReader:
             limit: the greatest number of rows to decode.
 
         Raises:
-            ValueError: there is no such operator, store, partition or version, or a row does not fit the schema.
+            ValueError: there is no such operator, store, partition or version, or a row does not fit the schema, or the rows
+                need more memory than the inspection may take (LimitExceeded).
             SparkRuntimeException: a file is missing or damaged.
         """
-        chosen = self._store(operator, store)
-        found: list[StateRow] = []
-        for p in self._partitions(chosen, partition):
-            left = None if limit is None else limit - len(found)
-            if left is not None and left <= 0:
-                break
-            found += some_rows(chosen, p, self._load(chosen, p, version), left)
-        return tuple(found)
+        with self.budget.lent():
+            chosen = self._store(operator, store)
+            found: list[StateRow] = []
+            for p in self._partitions(chosen, partition):
+                left = None if limit is None else limit - len(found)
+                if left is not None and left <= 0:
+                    break
+                found += some_rows(chosen, p, self._load(chosen, p, version), left)
+            return tuple(found)
 
     def find(
         self, key: Any, operator: int = 0, *, store: str | None = None, partition: int | None = None,
@@ -141,28 +152,32 @@ class StateReader:
 
         Raises: as `rows` does.
         """
-        chosen = self._store(operator, store)
-        wanted = wanted_columns(key, chosen.key_schema)
-        found: list[StateRow] = []
-        for p in self._partitions(chosen, partition):
-            entries = self._load(chosen, p, version)
-            matching = chosen.keys_like(p, list(entries), wanted)  # (3)
-            found += by_key(chosen.decode(p, [(k, entries[k]) for k in matching]))
-        return tuple(found)
+        with self.budget.lent():
+            chosen = self._store(operator, store)
+            wanted = wanted_columns(key, chosen.key_schema)
+            found: list[StateRow] = []
+            for p in self._partitions(chosen, partition):
+                entries = self._load(chosen, p, version)
+                keys = list(entries)
+                parts = (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE))
+                matching = [key for part in parts for key in chosen.keys_like(p, part, wanted)]  # (3)
+                found += by_key(chosen.decode(p, [(k, entries[k]) for k in matching]))
+            return tuple(found)
 
     def diff(
         self, before: int, after: int, operator: int = 0, *, store: str | None = None, partition: int | None = None
     ) -> tuple[StateChange, ...]:
         """What has changed from version `before` to version `after`. Raises: as `rows` does."""
-        chosen = self._store(operator, store)
-        changes: list[StateChange] = []
-        for p in self._partitions(chosen, partition):
-            old, new = (chosen.entries(p, state) for state in chosen.partitions[p].load_two(before, after))
-            keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]  # (3)
-            was = dict(self._decoded(chosen, p, [k for k in keys if k in old], old))
-            now = dict(self._decoded(chosen, p, [k for k in keys if k in new], new))
-            changes += sorted((StateChange.of(was.get(k), now.get(k)) for k in keys), key=lambda c: _text(c.key))
-        return tuple(changes)
+        with self.budget.lent():
+            chosen = self._store(operator, store)
+            changes: list[StateChange] = []
+            for p in self._partitions(chosen, partition):
+                old, new = (chosen.entries(p, state) for state in chosen.partitions[p].load_two(before, after))
+                keys = [k for k in new if old.get(k) != new[k]] + [k for k in old if k not in new]  # (3)
+                was = dict(self._decoded(chosen, p, [k for k in keys if k in old], old))
+                now = dict(self._decoded(chosen, p, [k for k in keys if k in new], new))
+                changes += sorted((StateChange.of(was.get(k), now.get(k)) for k in keys), key=lambda c: _text(c.key))
+            return tuple(changes)
 
     def _decoded(
         self, store: StoreState, partition: int, keys: Sequence[bytes], entries: Mapping[bytes, bytes]

@@ -12,8 +12,9 @@ A `StoreReader` reads the content of a file. The one for the HDFS-backed store i
 rocksdb/store_reader.py, where a delta is called changelog and a snapshot zip, a change may append to a value, and a key begins
 with the number of its column family.
 
-The files are not trusted: besides the reader's checks, no more than `max_bytes` of keys and values are kept in memory. If the
-files of a store are too large to read all of them, `replay` begins at the newest snapshot that the next batch may need.
+The files are not trusted: what a reader takes is lent from the budget of the inspection, and a version may need no more than
+is left of it. If the files of a store are too large to read all of them, `replay` begins at the newest snapshot that the next
+batch may need.
 
 Differs from Spark: a restart reads only the files that it needs, so damage in the others is seen here first.
 """
@@ -25,8 +26,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_RECORD, Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.errors import PySparkException
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
 from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import records
@@ -86,6 +87,11 @@ class State:
         self._of_families += self._count(k for k in puts if k not in before) if self.family_size else Counter()
         self._of_families.subtract(self._count(removed))
 
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that it needs."""
+        return self.num_bytes + BYTES_PER_RECORD * len(self.entries)
+
     def num_keys(self, family: bytes) -> int:
         """How many keys a column family has; for b"", all keys are counted."""
         return self._of_families[family] if family else len(self.entries)
@@ -101,6 +107,12 @@ class State:
 
     def _count(self, keys: Iterable[bytes]) -> Counter[bytes]:
         return Counter(k[: self.family_size] for k in keys) if self.family_size else Counter()
+
+
+def _without_frames(error: Exception) -> Exception:
+    """The error without the calls in which it was raised: what these had read would stay in memory as long as the error."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def num_bytes(entries: Mapping[bytes, bytes]) -> int:
@@ -119,8 +131,8 @@ class Step:
 class StoreVersions:
     """The versions of one partition. `versions`: version -> suffix (one of the reader's) -> size of the file in bytes."""
 
-    def __init__(self, reader: StoreReader, versions: Mapping[int, Mapping[str, int]], max_bytes: int):
-        self.reader, self.max_bytes = reader, max_bytes
+    def __init__(self, reader: StoreReader, versions: Mapping[int, Mapping[str, int]], budget: Budget):
+        self.reader, self.budget = reader, budget
         self.versions = {v: versions[v] for v in sorted(versions)}
 
     def replay(self, needed: int) -> Iterator[Step]:  # (1)
@@ -151,7 +163,7 @@ class StoreVersions:
             try:
                 return self._load_from(base, version)
             except DAMAGED as e:
-                errors.append(e)
+                errors.append(_without_frames(e))
         raise errors[0]
 
     def load_two(self, a: int, b: int) -> tuple[State, State]:
@@ -175,7 +187,7 @@ class StoreVersions:
         for v in [v for v in self.versions if base < v <= version]:
             if v != last + 1 or self.reader.delta not in self.versions[v]:
                 raise ValueError(f"{self.reader.root}: {self._lacks(last, v)}")
-            state.apply(self.reader.read_delta(v))
+            state.apply(self._delta(v))
             self._check(state, v)
             last = v
         if last != version:
@@ -187,11 +199,11 @@ class StoreVersions:
         damage: Exception | None = None
         if before is not None and self.reader.delta in self.versions[version]:
             try:
-                before.apply(self.reader.read_delta(version))
+                before.apply(self._delta(version))
                 self._check(before, version)
                 state = before
             except DAMAGED as e:
-                damage = e
+                damage = _without_frames(e)
         if self.reader.snapshot in self.versions[version]:
             try:
                 snapshot = self._snapshot(version)
@@ -201,7 +213,7 @@ class StoreVersions:
                     damage = ValueError(f"{self.reader.root}/{name} is not what the {deltas} before it add up to")
                 state = snapshot
             except DAMAGED as e:
-                damage = damage or e
+                damage = damage or _without_frames(e)
         return state, damage
 
     def _nothing(self) -> State:
@@ -212,14 +224,20 @@ class StoreVersions:
 
     def _snapshot(self, version: int) -> State:
         state = self._nothing()
-        state.apply(self.reader.read_snapshot(version))
+        with self.budget.lent():
+            changes = self.reader.read_snapshot(version)
+        state.apply(changes)
         return state
 
+    def _delta(self, version: int) -> Changes:
+        with self.budget.lent():
+            return self.reader.read_delta(version)
+
     def _check(self, state: State, version: int) -> None:
-        if state.num_bytes > self.max_bytes:
+        if state.memory > self.budget.left:
             raise LimitExceeded(
-                f"{self.reader.root}: version {version} has more than {self.max_bytes:,} bytes of keys and values, "
-                "and no more are read (max_bytes)"
+                f"{self.reader.root}: version {version} has {len(state.entries):,} keys, which need {state.memory:,} bytes of "
+                f"memory; {self.budget.left:,} are left: allow more with --max-bytes (max_bytes)"
             )
 
     def _lacks(self, last: int, version: int) -> str:

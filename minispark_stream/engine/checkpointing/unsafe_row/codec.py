@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Buffer, Ints, Part
 from minispark_stream.engine.checkpointing.unsafe_row.nested import Struct
@@ -65,17 +66,20 @@ class UnsafeRowCodec:
         rows: list[bytes] = pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers).to_pylist()
         return rows
 
-    def decode(self, rows: Sequence[bytes], only: int | None = None) -> list[pa.Array]:
+    def decode(self, rows: Sequence[bytes], only: int | None = None, budget: Budget | None = None) -> list[pa.Array]:
         """The columns of `rows`. With `only`, all columns but this one are None.
 
         Raises:
             ValueError: a row is not a row of this schema; the text says which row, and at which byte.
+            LimitExceeded: their values need more memory than the budget has.
         """
+        if budget is not None:
+            budget.take(sum(map(len, rows)) + BYTES_PER_VALUE * len(rows))
         data, starts, sizes = self._joined(rows)
         if (sizes & 7).any():
             row = int(np.flatnonzero(sizes & 7)[0])
             raise ValueError(f"row {row} is not an UnsafeRow: its size {sizes[row]} is not a multiple of 8")
-        return self.row.read_fields(Buffer(data, starts, self.row.depth - 1), starts, sizes, only=only)
+        return self.row.read_fields(Buffer(data, starts, self.row.depth - 1, budget), starts, sizes, only=only)
 
     def _joined(self, rows: Sequence[bytes]) -> tuple[np.ndarray, Ints, Ints]:  # (2)
         """All rows in one buffer, and the start and the size of each.

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.lib.stride_tricks import as_strided
 
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget
 from minispark_stream.engine.checkpointing.unsafe_row.rows import MOST_ROOM, pieces
 
 Ints: TypeAlias = np.ndarray  # of int64
@@ -31,8 +32,9 @@ _FIRST_BYTES = np.tri(8, dtype=np.bool_)  # row n marks the first n + 1 bytes of
 class Buffer:
     """All rows, one after the other, seen as words of any width (every value is aligned to its own width)."""
 
-    def __init__(self, data: np.ndarray, row_starts: Ints | None = None, depth: int = 1):
+    def __init__(self, data: np.ndarray, row_starts: Ints | None = None, depth: int = 1, budget: Budget | None = None):
         self.bytes = data
+        self.budget = budget
         self.row_starts = row_starts
         self.left = len(data) * depth  # bytes of variable values that may still be read
 
@@ -66,6 +68,11 @@ class Buffer:
         padded = np.zeros(8 * len(at), np.uint8)
         padded[is_value] = data
         self.words[at] = padded.view("<i8")
+
+    def take(self, values: int, size: int = 0) -> None:
+        """Called before so many values are read, or values of so many bytes."""
+        if self.budget is not None:
+            self.budget.take(BYTES_PER_VALUE * values + 3 * size)  # the bytes in Arrow, and a text of two bytes a character
 
     def check(self, ok: np.ndarray, position: Ints, what: str) -> None:
         """Raise ValueError for the first value that is not `ok`; `position` has the byte at which each value was read."""

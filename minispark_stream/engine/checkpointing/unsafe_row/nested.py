@@ -110,6 +110,7 @@ class Struct(Variable):
         for i, t in enumerate(self.fields):
             if only is not None and i != only:
                 continue
+            src.take(len(start))
             slot = start + self.bits + 8 * i
             valid = src.bytes[start + (i >> 3)] & np.uint8(1 << (i & 7)) == 0 if any_null[i >> 6] else None
             if row_valid is not None:  # the fields of a null struct are null
@@ -155,6 +156,7 @@ class Elements:
         small = (counts >= 0) & (counts <= size)  # first, so that the next line cannot overflow
         room = header(np.where(small, counts, 0)) + pad8(np.where(small, counts, 0) * self.element.width) <= size
         src.check(small & room, start, "more elements than there is room for")
+        src.take(int(counts.sum()))
         base, nth = np.repeat(start, counts), numbered(counts)
         valid = (src.bytes[base + 8 + (nth >> 3)] >> (nth & 7).astype(np.uint8)) & 1 == 0
         slot = base + np.repeat(header(counts), counts) + nth * self.element.width

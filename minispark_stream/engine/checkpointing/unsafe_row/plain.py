@@ -27,31 +27,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
 
 
-def plain(column: pa.Array, kind: Any) -> list[Any]:
+def plain(column: pa.Array, kind: Any, budget: Budget | None = None) -> list[Any]:
     """The values of an Arrow array of Spark's type `kind`; None for null."""
     if pa.types.is_null(column.type):
         return [None] * len(column)
-    values = _plain_values(column, kind.sqlType() if kind.typeName() == "udt" else kind)
+    values = _plain_values(column, kind.sqlType() if kind.typeName() == "udt" else kind, budget)
     if column.null_count == 0:
         return values
     valid = np.asarray(column.is_valid())
     return [v if ok else None for v, ok in zip(values, valid)]
 
 
-def _plain_values(column: pa.Array, spark_type: Any) -> list[Any]:
+def _plain_values(column: pa.Array, spark_type: Any, budget: Budget | None) -> list[Any]:
     match spark_type.typeName():
         case "struct":
             names = unique_names(spark_type.names)
-            children = [plain(column.field(i), field.dataType) for i, field in enumerate(spark_type.fields)]
+            children = [plain(column.field(i), field.dataType, budget) for i, field in enumerate(spark_type.fields)]
             return [dict(zip(names, values)) for values in zip(*children)] if children else [{} for _ in range(len(column))]
         case "map":
-            keys, values = plain(column.keys, spark_type.keyType), plain(column.items, spark_type.valueType)
+            keys = plain(column.keys, spark_type.keyType, budget)
+            values = plain(column.items, spark_type.valueType, budget)
             return _lists([[k, v] for k, v in zip(keys, values)], column)
         case "array":
-            return _lists(plain(column.values, spark_type.elementType), column)
+            return _lists(plain(column.values, spark_type.elementType, budget), column)
         case "yearmonthinterval":
             return [_year_month(months, spark_type) for months in _words(column, "<i4").tolist()]
         case "daytimeinterval":
@@ -59,7 +61,7 @@ def _plain_values(column: pa.Array, spark_type: Any) -> list[Any]:
         case "interval":
             return [None if v is None else _calendar_interval(v) for v in column.to_pylist()]
         case "variant":
-            return [None if v is None else _variant(v) for v in column.to_pylist()]
+            return [None if v is None else _variant(v, budget) for v in column.to_pylist()]
     kind = column.type
     if pa.types.is_timestamp(kind):
         texts = np.datetime_as_string(_words(column, "<i8").view("datetime64[us]"), unit="us").tolist()
@@ -131,7 +133,7 @@ def _fraction(micros: int) -> str:
     return f".{micros:06d}".rstrip("0") if micros else ""
 
 
-def _variant(value: bytes) -> str:
+def _variant(value: bytes, budget: Budget | None) -> str:
     """A variant as JSON. Its bytes are the size of its value, the value, and its metadata (the names of fields).
 
     If they are not a variant, or if PySpark is missing, they are shown in hexadecimal.
@@ -140,9 +142,35 @@ def _variant(value: bytes) -> str:
     try:
         from pyspark.sql.types import VariantVal
 
+        if budget is not None:
+            _take_variant(value[4 : 4 + size], 0, len(value), budget)
         return str(VariantVal(value[4 : 4 + size], value[4 + size :]))
+    except LimitExceeded:
+        raise
     except Exception:
         return _hex(value)
+
+
+def _take_variant(value: bytes, at: int, longest: int, budget: Budget) -> None:
+    """Take what the variant at a byte becomes; `longest`: of a text, or of the name of a field.
+
+    Many elements may be at one place, and their elements, too, so a few bytes may stand for millions of values.
+    """
+    header = value[at] if at < len(value) else 0
+    kind, of_offset = header & 3, 1 + (header >> 2 & 3)
+    if kind < 2:
+        is_text = header >> 2 == 16 or kind == 1
+        budget.take(BYTES_PER_VALUE + (min(longest, int.from_bytes(value[at + 1 : at + 5], "little")) if is_text else 0))
+        return
+    is_object = kind == 2  # the numbers of the names of its fields come before the places of their values
+    of_id = 1 + (header >> 4 & 3) if is_object else 0
+    of_count = 4 if header >> (6 if is_object else 4) & 1 else 1
+    count = int.from_bytes(value[at + 1 : at + 1 + of_count], "little")
+    places = at + 1 + of_count + count * of_id
+    for place in range(places, min(places + count * of_offset, len(value)), of_offset):
+        budget.take(BYTES_PER_VALUE + (longest if is_object else 0))
+        begin = places + (count + 1) * of_offset + int.from_bytes(value[place : place + of_offset], "little")
+        _take_variant(value, begin, longest, budget)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
@@ -155,13 +183,14 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return unique
 
 
-def decode_columns(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> dict[str, list[Any]]:
-    """The columns of some rows by their unique names."""
-    shown = (plain(column, field.dataType) for column, field in zip(codec.decode(rows), codec.schema.fields))
+def decode_columns(codec: UnsafeRowCodec, rows: Sequence[bytes], budget: Budget | None = None) -> dict[str, list[Any]]:
+    """The columns of some rows by their unique names. Raises ValueError, LimitExceeded."""
+    columns = codec.decode(rows, budget=budget)
+    shown = (plain(column, field.dataType, budget) for column, field in zip(columns, codec.schema.fields))
     return dict(zip(unique_names(codec.schema.names), shown))
 
 
-def decode_rows(codec: UnsafeRowCodec, rows: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Each row as a dict by column name. Raises ValueError if one is not a row of the codec's schema."""
-    columns = decode_columns(codec, rows)
+def decode_rows(codec: UnsafeRowCodec, rows: Sequence[bytes], budget: Budget | None = None) -> list[dict[str, Any]]:
+    """Each row as a dict by column name. Raises ValueError if one is not a row of the codec's schema; LimitExceeded."""
+    columns = decode_columns(codec, rows, budget)
     return [dict(zip(columns, values)) for values in zip(*columns.values())] if columns else [{} for _ in rows]

@@ -168,6 +168,7 @@ class Bytes(Variable):
         np.cumsum(size, out=ends[1:])
         if ends[-1] > 0x7FFFFFFF:
             raise ValueError("a column of more than 2 GiB: decode fewer rows at a time")
+        src.take(0, int(ends[-1]))
         data = src.read(start, size)
         buffers = [bitmap(valid), pa.py_buffer(ends.astype("<i4")), pa.py_buffer(data)]
         return pa.Array.from_buffers(self.arrow, len(size), buffers)

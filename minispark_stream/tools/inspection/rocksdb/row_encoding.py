@@ -28,10 +28,11 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_RECORD, Budget
 from minispark_stream.engine.checkpointing.metadata_log import number as as_number
 from minispark_stream.engine.checkpointing.spark_types import BinaryType, DataType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
@@ -63,51 +64,55 @@ class RocksDBRows(UnsafeRows):
     name: str = ""
     rows: UnsafeRowDataEncoder = UnsafeRowDataEncoder()
 
-    def key_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:  # (1)
+    def key_columns(self, keys: Sequence[bytes], budget: Budget) -> dict[str, list[Any]]:  # (1)
         keys = [self.rows.of_key(self.name, key) for key in keys]  # (5)
         kind = str(self.encoder.get("keyStateEncoderType"))
         names = self.key.names or [""]
         match kind.removesuffix("StateEncoderSpec"):
             case "NoPrefixKey":
-                return _columns(self.key, [unsafe_row(key) for key in keys])
+                return decode_columns(UnsafeRowCodec(self.key), [unsafe_row(key) for key in keys], budget)
             case "PrefixKeyScan":
                 columns = as_number(dict(self.encoder), "numColsPrefixKey")
                 first, others = _halves(keys)
                 return {
-                    **_columns(StructType(self.key.fields[:columns]), first),
-                    **_columns(StructType(self.key.fields[columns:]), others),
+                    **_columns(self.key.fields[:columns], first, budget), **_columns(self.key.fields[columns:], others, budget),
                 }
             case "RangeKeyScan":
-                return self._range_columns(keys)
+                return self._range_columns(keys, budget)
             case "TimestampAsPrefixKey":
-                found = _columns(StructType(self.key.fields[:-1]), [unsafe_row(key[8:]) for key in keys])
+                found = _columns(self.key.fields[:-1], [unsafe_row(key[8:]) for key in keys], budget)
                 return {**found, names[-1]: [_time(key[:8]) for key in keys]}
             case "TimestampAsPostfixKey":
-                found = _columns(StructType(self.key.fields[:-1]), [unsafe_row(key[:-8]) for key in keys])
+                found = _columns(self.key.fields[:-1], [unsafe_row(key[:-8]) for key in keys], budget)
                 return {**found, names[-1]: [_time(key[-8:]) for key in keys]}
         raise ValueError(f"keys in the unknown encoding {kind[:80]!r}")
 
-    def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes]) -> list[dict[str, Any]]:  # (3)
+    def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes], budget: Budget) -> list[dict[str, Any]]:  # (3)
         codec = UnsafeRowCodec(self.value)
         if not self.lists:
-            return decode_rows(codec, [self._row(value) for value in self._checked(keys, values)])
-        lists = [list(elements(value, self.delimiter, self.checksum)) for value in values]
+            return decode_rows(codec, [self._row(value) for value in self._checked(keys, values)], budget)
+        lists = [list(self._elements(value, budget)) for value in values]
         if self.checksum:
             lists = [self._checked([key] * len(of), of) for key, of in zip(keys, lists)]
-        rows = iter(decode_rows(codec, [self._row(_sized(element)) for of in lists for element in of]))
+        rows = iter(decode_rows(codec, [self._row(_sized(element)) for of in lists for element in of], budget))
         return [{LIST: [next(rows) for _ in of]} for of in lists]
+
+    def _elements(self, value: bytes, budget: Budget) -> Iterator[bytes]:
+        for element in elements(value, self.delimiter, self.checksum):
+            budget.take(BYTES_PER_RECORD)
+            yield element
 
     def _row(self, value: bytes) -> bytes:
         return unsafe_row(self.rows.of_element(self.name, value))
 
-    def _range_columns(self, keys: Sequence[bytes]) -> dict[str, list[Any]]:
+    def _range_columns(self, keys: Sequence[bytes], budget: Budget) -> dict[str, list[Any]]:
         fields, ordering = self.key.fields, self.encoder.get("orderingOrdinals")
         if not isinstance(ordering, list) or not all(type(i) is int and 0 <= i < len(fields) for i in ordering):
             raise ValueError(f"keys that sort by the columns {str(ordering)[:80]} of {len(fields)}")
         others = [f for i, f in enumerate(fields) if i not in ordering]
         first, rest = _halves(keys) if others else ([unsafe_row(key[4:]) for key in keys], [])
-        binary = UnsafeRowCodec(StructType([StructField(str(i), BinaryType()) for i in ordering])).decode(first)
-        found = _columns(StructType(others), rest) if others else {}
+        binary = UnsafeRowCodec(StructType([StructField(str(i), BinaryType()) for i in ordering])).decode(first, budget=budget)
+        found = _columns(others, rest, budget) if others else {}
         for i, column in zip(ordering, binary):
             found[fields[i].name] = [number(value, fields[i].dataType) for value in column.to_pylist()]
         return {name: found[name] for name in self.key.names}
@@ -145,8 +150,8 @@ def _time(data: bytes) -> int:
     return int.from_bytes(data, "big") - (1 << 63)
 
 
-def _columns(schema: StructType, rows: Sequence[bytes]) -> dict[str, list[Any]]:
-    return decode_columns(UnsafeRowCodec(schema), rows)
+def _columns(fields: Sequence[StructField], rows: Sequence[bytes], budget: Budget) -> dict[str, list[Any]]:
+    return decode_columns(UnsafeRowCodec(StructType(list(fields))), rows, budget)
 
 
 def _sized(data: bytes) -> bytes:

@@ -36,8 +36,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import xxhash
 
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
-from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_RECORD, Budget
 from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record
 
 _MAGIC = 0x88E241B785F4CFF7
@@ -53,12 +52,12 @@ class Entry(NamedTuple):  # (3)
     record: Record
 
 
-def read_sst(data: bytes, limit: int) -> list[Entry]:
+def read_sst(data: bytes, budget: Budget) -> list[Entry]:
     """The entries of a file, in the order of their keys.
 
-    Raises ValueError with the byte at which it is broken; LimitExceeded if it takes more than `limit` bytes of memory.
+    Raises ValueError with the byte at which it is broken; LimitExceeded if it needs more memory than the budget has.
     """
-    table = _Table(data, limit)
+    table = _Table(data, budget)
     found = []
     for offset, size in table.data_blocks():
         for key, value in table.entries(offset, size):
@@ -73,8 +72,8 @@ def read_sst(data: bytes, limit: int) -> list[Entry]:
 
 
 class _Table:
-    def __init__(self, data: bytes, limit: int):
-        self.data, self.limit, self.taken = data, limit, 0
+    def __init__(self, data: bytes, budget: Budget):
+        self.data, self.budget = data, budget
         if len(data) < _FOOTER:
             raise ValueError(f"a table has at least {_FOOTER} bytes, this file has {len(data)}")
         version, magic = struct.unpack_from("<IQ", data, len(data) - 12)  # (1)
@@ -132,7 +131,7 @@ class _Table:
             if shared > len(key) or last > end:
                 raise ValueError(f"byte {offset}: a block with an entry that does not fit into it")
             key = key[:shared] + block[at:middle]
-            self._take(len(key) + length + BYTES_PER_RECORD)
+            self.budget.take(len(key) + length + BYTES_PER_RECORD)
             yield key, block[middle:last]
             at = last
 
@@ -151,15 +150,10 @@ class _Table:
         length, at = _varint(packed, 0, len(packed))
         if length > _MOST[kind] * size:
             raise ValueError(f"byte {offset}: a block of impossible lengths ({size} bytes for {length})")
-        self._take(length)
+        self.budget.take(length)
         raw = _unpack(kind, packed if kind == 1 else packed[at:], length, offset)
-        self.taken -= length  # it is dropped when its entries have been read
+        self.budget.take(-length)  # it is dropped when its entries have been read
         return raw
-
-    def _take(self, size: int) -> None:
-        self.taken += size
-        if self.taken > self.limit:
-            raise LimitExceeded(f"more than {self.limit:,} bytes when its entries are in memory")
 
     def _handle(self, data: bytes, at: int, end: int) -> tuple[tuple[int, int], int]:
         """Where a block is: offset and size."""

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, decompress
-from minispark_stream.engine.state.state_records import BYTES_PER_RECORD
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_RECORD, LimitExceeded
+from minispark_stream.engine.checkpointing.lz4_block import decompress
 from minispark_stream.extras.rocksdb.changelog import FILE, Changelog, read_changelog
 from minispark_stream.extras.rocksdb.changes import Changes, folded
 from minispark_stream.extras.rocksdb.family_numbers import SIZE
@@ -83,9 +83,8 @@ class RocksDBReader:
 
     def __init__(
         self, files: ReadOnlyFiles, sizes: Mapping[str, int], cache: SstCache, conf: FormatConf, unique_ids: Mapping[int, str],
-        max_bytes: int,
     ):
-        self.files, self.root, self.sizes, self.conf, self.max_bytes = files, files.root, sizes, conf, max_bytes
+        self.files, self.root, self.sizes, self.conf, self.budget = files, files.root, sizes, conf, files.budget
         self.cache = cache
         self.reads_all = sum(sizes.values()) <= READS_ALL
         self._ids = dict(unique_ids)
@@ -112,17 +111,15 @@ class RocksDBReader:
     def read_snapshot(self, version: int) -> Changes:  # (3)
         name = self._name(version, "zip")
         found: list[Entry] = []
-        left = self.max_bytes
         for sst, size in self._metadata(name).ssts.items():
             path = f"SSTs/{sst}"
             if path not in self.sizes:
                 raise ValueError(f"{self.root}/{path}, which {name} names, is missing")
             if self.sizes[path] != size:
                 raise ValueError(f"{self.root}/{path} has {self.sizes[path]:,} bytes, but {name} says {size:,}")
-            decode = partial(self._named, path, partial(read_sst, limit=left))
-            entries, taken = self.cache.read(f"{self.root}/{path}", decode)
+            entries, taken = self.cache.read(f"{self.root}/{path}", partial(self._table, path))
+            self.budget.take(taken)
             found += entries
-            left -= taken
         found.sort(key=lambda entry: entry.sequence)
         return folded((entry.record for entry in found), self.conf.delimiter)
 
@@ -159,18 +156,23 @@ class RocksDBReader:
 
     def _changelog(self, name: str) -> Changelog:
         return self._named(name, lambda data: read_changelog(
-            decompress(data, self.conf.codec, self.max_bytes), self.conf.row_checksum, self.max_bytes
+            decompress(data, self.conf.codec, self.budget), self.conf.row_checksum, self.budget
         ))
 
     def _metadata(self, name: str) -> SnapshotMetadata:
-        return self._named(name, read_zip_metadata)
+        with self.budget.lent():
+            return self._named(name, partial(read_zip_metadata, budget=self.budget))
+
+    def _table(self, path: str) -> list[Entry]:
+        with self.budget.lent():
+            return self._named(path, partial(read_sst, budget=self.budget))
 
     def _named(self, name: str, decode: Callable[[bytes], T]) -> T:
         """The decoded content of a file. Every error names the file."""
         try:
             return decode(self.files.open(name))
         except LimitExceeded as e:
-            raise LimitExceeded(f"{self.root}/{name}: {e}") from e
+            raise e if str(e).startswith(self.root) else LimitExceeded(f"{self.root}/{name}: {e}") from e
         except FileNotFoundError as e:
             raise ValueError(f"{self.root}/{name} is gone") from e
         except ValueError as e:

@@ -35,7 +35,7 @@ from minispark_stream.extras.rocksdb.family_numbers import SIZE, is_list
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows
-from minispark_stream.tools.inspection.rocksdb.store_reader import FormatConf, RocksDBReader, SstCache
+from minispark_stream.tools.inspection.rocksdb.store_reader import CACHED, FormatConf, RocksDBReader, SstCache
 from minispark_stream.tools.inspection.state_reader import StoreState
 from minispark_stream.tools.inspection.store_versions import StoreVersions
 
@@ -48,21 +48,23 @@ NO_NAMES = "no zip that can be read names its column families"
 class RocksDBStores:
     """Opens the stores of the checkpoint with these `files`."""
 
-    def __init__(self, files: ReadOnlyFiles, logs: Logs, max_bytes: int):
-        self.files, self.logs, self.max_bytes = files, logs, max_bytes
+    def __init__(self, files: ReadOnlyFiles, logs: Logs):
+        self.files, self.logs = files, logs
         self.conf = FormatConf(logs.codec, logs.row_checksum, b"," if logs.conf.get(MERGE_VERSION, "1") == "1" else b"")
-        self._cache = SstCache()
+        self._cache = SstCache(min(CACHED, files.budget.limit // 4))
 
     def open(
         self, operator_id: int, name: str, partitions: Sequence[int], schemas: Sequence[Family], properties: Mapping[str, Any]
     ) -> list[StoreState]:
         """What is shown of a store, at least one."""
         readers = {p: self._reader(operator_id, name, p) for p in partitions}  # (1)
-        on_disk = {p: StoreVersions(reader, reader.versions, self.max_bytes) for p, reader in readers.items()}
+        on_disk = {p: StoreVersions(reader, reader.versions, self.files.budget) for p, reader in readers.items()}
         by_name = {family.name: family for family in schemas}
         in_avro = self.logs.conf.get(ENCODING, "unsaferow") == "avro"  # (4)
         not_decoded = NO_AVRO if in_avro and find_spec("fastavro") is None else None
-        encoder = AvroStateEncoder([schemas], self.conf.delimiter) if in_avro and not not_decoded else UnsafeRowDataEncoder()
+        encoder = UnsafeRowDataEncoder()
+        if in_avro and not not_decoded:
+            encoder = AvroStateEncoder([schemas], self.conf.delimiter, self.files.budget)
         names = list(dict.fromkeys(family for reader in readers.values() for _, family in sorted(reader.families.items())))
         if not names:  # (2)
             if name not in by_name and by_name:
@@ -89,7 +91,7 @@ class RocksDBStores:
         folder = f"state/{StateStoreId('', operator_id, partition, name).relative_path}"
         sizes = {path[len(folder) + 1 :]: size for path, size in self.files.files.items() if path.startswith(f"{folder}/")}
         ids = self._unique_ids(operator_id, name, partition)
-        return RocksDBReader(self.files.folder(folder), sizes, self._cache, self.conf, ids, self.max_bytes)
+        return RocksDBReader(self.files.folder(folder), sizes, self._cache, self.conf, ids)
 
     def _unique_ids(self, operator_id: int, name: str, partition: int) -> dict[int, str]:
         """Version -> unique id, as the commit log has it: one for each partition, or one for each store of a join."""

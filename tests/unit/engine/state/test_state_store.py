@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import SparkRuntimeException
 
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded, compress, decompress
+from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
+from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row import Rows
 from minispark_stream.engine.state import maintenance
 from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
@@ -451,9 +452,9 @@ def test_garbage_is_refused_or_read_to_its_end_mark(data: bytes) -> None:
 @pytest.mark.parametrize("last", [b"", b"\0\0\0\0\xff\xff\xff\xff"], ids=["records of one size", "others, too"])
 def test_records_of_nothing_are_limited_by_the_memory_that_they_take(last: bytes) -> None:
     data = bytes(8 * 10_000) + last + b"\xff\xff\xff\xff"
-    assert len(decode_records(data, max_bytes=2_000_000)) == 10_000 + bool(last)
-    with pytest.raises(LimitExceeded, match="more than 1,000,000 bytes when its records are in memory"):
-        decode_records(data, max_bytes=1_000_000)
+    assert len(decode_records(data, budget=Budget(2_000_000))) == 10_000 + bool(last)
+    with pytest.raises(LimitExceeded, match="more than 1,000,000 bytes of memory"):
+        decode_records(data, budget=Budget(1_000_000))
 
 
 def test_rows_of_one_size_are_read_like_others() -> None:

@@ -175,7 +175,7 @@ def test_families_have_numbers_and_a_new_one_writes_a_zip(tmp_path: Path) -> Non
     folder = tmp_path / "0/0"
     first = read_zip_metadata((folder / "1.zip").read_bytes())
     assert (first.families, first.max_family, first.num_keys, first.num_internal_keys) == ({1: "default", 2: "$i", 3: "c"}, 3, 1, 1)
-    log = read_changelog(decompress((folder / "1.changelog").read_bytes(), "lz4", None), False, 1 << 20)
+    log = read_changelog(decompress((folder / "1.changelog").read_bytes(), "lz4", None), False)
     assert [(r.kind, r.key, r.value) for r in log.records] == [(PUT, b"\3\0k", b"v"), (PUT, b"\2\0k", b"v")]
     store, families = opened(tmp_path, 1, kinds={"c": PLAIN})
     families.put("c", b"l", b"v")
@@ -225,7 +225,7 @@ def test_a_list_grows_in_every_file(tmp_path: Path, merge_operator_version: int,
     assert value == conf.list_delimiter.join(whole)
     assert elements_of(value, conf.list_delimiter) == [b"%02d" % i for i in range(6)]
     if logs:
-        log = read_changelog(decompress((tmp_path / "0/0/6.changelog").read_bytes(), "lz4", None), False, 1 << 20)
+        log = read_changelog(decompress((tmp_path / "0/0/6.changelog").read_bytes(), "lz4", None), False)
         assert [r.kind for r in log.records] == [MERGE, PUT, DELETE] and (log.records[0].value or b"").endswith(whole[5])
         assert (len(log.records[0].value or b""), len(log.records[2].key)) == ((15, 40 + 4) if checksums else (7, 40))
 

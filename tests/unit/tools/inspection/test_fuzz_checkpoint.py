@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, BinaryType, DecimalType, LongType, MapType, StringType, StructType
 
 from minispark_stream import inspect
+from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileStreamSourceLog
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FileStreamSinkLog
@@ -131,7 +132,7 @@ def rocksdb_zip() -> bytes:
 
 def ask_everything(path: Path) -> None:
     """Open it, show it in every form, and ask about the state. The report always comes; a question may be refused."""
-    report = inspect(str(path), max_bytes=MB)
+    report = inspect(str(path), max_bytes=48 * MB)
     str(report), report.to_json(), report._repr_html_()
     for operator in report.operators:
         for store in operator.stores:
@@ -250,14 +251,14 @@ DECODERS: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
     "operator metadata v2": (METADATA_V2.encode(), lambda d: OperatorStateMetadata.from_text(d.decode("utf-8"))),
     "column families": (schema_file("v", "l"), decode_column_families),
     "zip": (rocksdb_zip(), read_zip_metadata),
-    "sst": (TABLE, lambda d: read_sst(d, MB)),
-    "changelog": (decompress(changelog(SOME)), lambda d: read_changelog(d, False, MB)),
-    "changelog with families": (decompress(changelog(SOME, 4, {1: "x"})), lambda d: read_changelog(d, True, MB)),
+    "sst": (TABLE, lambda d: read_sst(d, Budget(MB))),
+    "changelog": (decompress(changelog(SOME)), lambda d: read_changelog(d, False, Budget(MB))),
+    "changelog with families": (decompress(changelog(SOME, 4, {1: "x"})), lambda d: read_changelog(d, True, Budget(MB))),
     "records": (RECORDS, decode_records),
     "records with checksums": (RECORDS, lambda d: decode_records(d, checksum=True)),
-    "lz4": (compress(RECORDS * 40), lambda d: decompress(d, "lz4", MB)),
-    "zstd": (compress(RECORDS * 40, "zstd"), lambda d: decompress(d, "zstd", MB)),
-    "snappy": (compress(RECORDS * 40, "snappy"), lambda d: decompress(d, "snappy", MB)),
+    "lz4": (compress(RECORDS * 40), lambda d: decompress(d, "lz4", Budget(MB))),
+    "zstd": (compress(RECORDS * 40, "zstd"), lambda d: decompress(d, "zstd", Budget(MB))),
+    "snappy": (compress(RECORDS * 40, "snappy"), lambda d: decompress(d, "snappy", Budget(MB))),
     "row": (ROW, lambda d: decode_rows(CODEC, [d])),
     "rows": (ROW, lambda d: decode_rows(CODEC, [ROW, d, ROW])),
 }
@@ -289,7 +290,7 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path: Path) -> None:
     bomb = (tmp_path / "bomb.zip").read_bytes()
     with at_most(60):
         report = inspect(str(tmp_path), max_bytes=4 * MB)
-        assert "3.delta: more than 4,194,304 bytes when decompressed" in report.findings[0].says
+        assert "3.delta: more than 4,194,304 bytes of memory" in report.findings[0].says
         with pytest.raises(ValueError, match="too large"):
             read_zip_metadata(bomb)
 

@@ -16,6 +16,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream import inspect
+from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.engine.checkpointing.lz4_block import compress
@@ -416,7 +417,7 @@ def test_what_cannot_be_listed_is_named(checkpoint: Path, monkeypatch: pytest.Mo
     assert named["offsets/99"] == named["commits/99"] == "left out, because it is a symbolic link"
     assert "password" not in str(report) and report.next.batch_id == 3
     with pytest.raises(ValueError, match="commits/99: Too many levels of symbolic links"):
-        ReadOnlyFiles(str(checkpoint), None, 1000).open("commits/99")
+        ReadOnlyFiles(str(checkpoint), None, Budget(1000)).open("commits/99")
 
 
 def test_a_directory_that_is_no_checkpoint(tmp_path: Path) -> None:
@@ -428,15 +429,15 @@ def test_a_directory_that_is_no_checkpoint(tmp_path: Path) -> None:
 
 
 def test_no_more_is_read_than_allowed(checkpoint: Path) -> None:
-    report = inspect(str(checkpoint), max_bytes=300)
-    assert all(f.level == "note" or "max_bytes" in f.says for f in report.findings)
+    with pytest.raises(LimitExceeded, match="offsets/0: more than 300 bytes of memory: allow more with --max-bytes"):
+        inspect(str(checkpoint), max_bytes=300)
     big = [(minute, "x" * 100, 1) for minute in range(2000)]
     state_files(checkpoint, 0).write_delta(3, [(keys_of(big), values_of(big))])
     report = inspect(str(checkpoint), max_bytes=100_000)
     (finding,) = report.findings
-    assert finding.level == "note" and "state/0/0/3.delta: more than 100,000 bytes when decompressed" in finding.says
+    assert finding.level == "note" and "state/0/0/3.delta: more than 100,000 bytes of memory" in finding.says
     (checkpoint / "state/0/0/3.delta").write_bytes(compress(bytes(8 * 10_000) + b"\xff" * 4))  # empty keys, empty values
-    assert "more than 100,000 bytes when its records are in memory" in inspect(str(checkpoint), max_bytes=100_000).findings[0].says
+    assert "more than 100,000 bytes of memory" in inspect(str(checkpoint), max_bytes=100_000).findings[0].says
     assert report.operators[0].stores[0].partitions[0].num_keys is None
 
 

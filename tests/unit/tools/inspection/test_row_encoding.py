@@ -17,11 +17,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.state.state_records import crc32c
 from minispark_stream.extras.rocksdb.column_family_schemas import prefix
 from minispark_stream.tools.inspection.rocksdb.row_encoding import RocksDBRows, number
 from tests.unit.rocksdb_files import KEY, VALUE, element, rows
 
+MB = 1 << 20
 A_ROW = "00 0000000000000000 0100000010000000 6100000000000000"
 
 
@@ -44,10 +46,10 @@ def test_a_key_of_two_rows() -> None:
     session = StructType().add("k", StringType()).add("sessionStartTime", TimestampType())
     key = bytes.fromhex(f"19000000 {A_ROW} 00 0000000000000000 00d00c1fe10d0600")
     encoding = RocksDBRows(session, VALUE, prefix(1))
-    assert encoding.key_columns([key]) == {"k": ["a"], "sessionStartTime": ["2024-01-01 12:00:00"]}
+    assert encoding.key_columns([key], Budget(MB)) == {"k": ["a"], "sessionStartTime": ["2024-01-01 12:00:00"]}
     for size in ("00000000", "ff000000", "ffffffff"):
         with pytest.raises(ValueError, match="a key of 46 bytes, whose first part should have"):
-            encoding.key_columns([bytes.fromhex(size) + key[4:]])
+            encoding.key_columns([bytes.fromhex(size) + key[4:]], Budget(MB))
 
 
 def test_a_key_that_sorts_by_its_time() -> None:
@@ -57,7 +59,7 @@ def test_a_key_that_sorts_by_its_time() -> None:
         "00 0000000000000000 1800000010000000 0000000000000000 0100000010000000 6200000000000000"
     )
     encoding = RocksDBRows(index, VALUE, {"keyStateEncoderType": "RangeKeyScanStateEncoderSpec", "orderingOrdinals": [0]})
-    assert encoding.key_columns([key]) == {"expirationMs": [1795508811389], "elementKey": [{"k": "b"}]}
+    assert encoding.key_columns([key], Budget(MB)) == {"expirationMs": [1795508811389], "elementKey": [{"k": "b"}]}
 
 
 @pytest.mark.parametrize("place", ["Prefix", "Postfix"])
@@ -66,7 +68,7 @@ def test_a_time_before_or_behind_the_key(place: str) -> None:
     time, row = "80060de11f0cd000", A_ROW
     encoding = RocksDBRows(of_join, VALUE, {"keyStateEncoderType": f"TimestampAs{place}KeyStateEncoderSpec"})
     key = bytes.fromhex(time + row if place == "Prefix" else row + time)
-    assert encoding.key_columns([key]) == {"k": ["a"], "__event_time": [1704110400000000]}
+    assert encoding.key_columns([key], Budget(MB)) == {"k": ["a"], "__event_time": [1704110400000000]}
 
 
 @pytest.mark.parametrize("kind", ["NoPrefixKey", "PrefixKeyScan", "RangeKeyScan", "TimestampAsPrefixKey", "TimestampAsPostfixKey"])
@@ -77,24 +79,24 @@ def test_an_encoding_that_lies_is_no_crash(kind: str, schema: StructType) -> Non
         encoding = RocksDBRows(schema, VALUE, said)
         for key in (b"", b"\0", bytes(13), bytes(33), bytes.fromhex(A_ROW)):
             try:
-                encoding.key_columns([key])
+                encoding.key_columns([key], Budget(MB))
             except ValueError as e:
                 assert str(e)
 
 
 def test_an_encoding_that_is_not_known_is_named() -> None:
     with pytest.raises(ValueError, match="keys in the unknown encoding 'Other'"):
-        RocksDBRows(KEY, VALUE, {"keyStateEncoderType": "Other"}).key_columns([b"\0"])
+        RocksDBRows(KEY, VALUE, {"keyStateEncoderType": "Other"}).key_columns([b"\0"], Budget(MB))
 
 
 @pytest.mark.parametrize("delimiter", [b"", b","])
 def test_a_list_with_the_delimiter_of_its_checkpoint(delimiter: bytes) -> None:
     encoding = RocksDBRows(KEY, VALUE, lists=True, delimiter=delimiter)
     value = delimiter.join(map(element, (1, 2, 3)))
-    assert encoding.value_rows([b""], [value]) == [{"list": [{"n": 1}, {"n": 2}, {"n": 3}]}]
+    assert encoding.value_rows([b""], [value], Budget(MB)) == [{"list": [{"n": 1}, {"n": 2}, {"n": 3}]}]
     for damaged in (value[:-1], b"\xff" * 4 + value, value[:3]):
         with pytest.raises(ValueError):
-            encoding.value_rows([b""], [damaged])
+            encoding.value_rows([b""], [damaged], Budget(MB))
 
 
 def test_checksums_of_rows_are_compared() -> None:
@@ -103,8 +105,8 @@ def test_checksums_of_rows_are_compared() -> None:
     checksum = crc32c([family + key + value])[0].to_bytes(4, "little")
     encoding = RocksDBRows(KEY, VALUE, family=family, checksum=True)
     whole = checksum + len(value).to_bytes(4, "little") + value
-    assert encoding.value_rows([key], [whole]) == [{"n": 5}]
+    assert encoding.value_rows([key], [whole], Budget(MB)) == [{"n": 5}]
     with pytest.raises(ValueError, match="checksum does not match"):
-        encoding.value_rows([key], [whole[:-8] + b"\7" + whole[-7:]])
+        encoding.value_rows([key], [whole[:-8] + b"\7" + whole[-7:]], Budget(MB))
     with pytest.raises(ValueError, match="without its checksum"):
-        encoding.value_rows([key], [value])
+        encoding.value_rows([key], [value], Budget(MB))

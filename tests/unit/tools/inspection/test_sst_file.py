@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict
 
-from minispark_stream.engine.checkpointing.lz4_block import LimitExceeded
+from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.extras.rocksdb.changes import DELETE, MERGE, PUT, Record, folded
 from minispark_stream.tools.inspection.rocksdb.sst_file import read_sst
 from tests.unit.rocksdb_files import block, sst
@@ -29,7 +29,7 @@ def database(path: Path, compression: str = "lz4", version: int = 5) -> Rdict:
 
 def state_of(path: Path) -> dict[bytes, object]:
     """The keys and values in all tables of a database."""
-    entries = [entry for file in path.glob("*.sst") for entry in read_sst(file.read_bytes(), 64 * MB)]
+    entries = [entry for file in path.glob("*.sst") for entry in read_sst(file.read_bytes(), Budget(64 * MB))]
     changes = folded((e.record for e in sorted(entries, key=lambda e: e.sequence)), b"")
     return {key: value for key, value in changes.items() if value is not None}
 
@@ -60,7 +60,7 @@ def test_a_table_of_a_newer_format_is_named(tmp_path: Path) -> None:
     with_six.close()
     [file] = (tmp_path / "db").glob("*.sst")
     with pytest.raises(ValueError, match="a table of format version 6; versions 2 to 5 can be read"):
-        read_sst(file.read_bytes(), MB)
+        read_sst(file.read_bytes(), Budget(MB))
 
 
 def test_what_is_appended_comes_in_its_order() -> None:
@@ -69,7 +69,7 @@ def test_what_is_appended_comes_in_its_order() -> None:
         [(5, Record(MERGE, b"b", b"y")), (6, Record(MERGE, b"a", b"2")), (7, Record(PUT, b"c", b"3"))],
         [(8, Record(DELETE, b"c", None)), (9, Record(MERGE, b"c", b"4")), (10, Record(DELETE, b"b", None))],
     ]
-    entries = sorted((e for table in reversed(tables) for e in read_sst(sst(table), MB)), key=lambda e: e.sequence)
+    entries = sorted((e for table in reversed(tables) for e in read_sst(sst(table), Budget(MB))), key=lambda e: e.sequence)
     assert folded((e.record for e in entries), b",") == {b"a": b"1,2", b"b": None, b"c": b"4"}
 
 
@@ -81,7 +81,7 @@ def test_a_damaged_table_is_a_clear_error(tmp_path: Path) -> None:
     db.close()
     [file] = (tmp_path / "db").glob("*.sst")
     data, rng = file.read_bytes(), random.Random(2)
-    whole = read_sst(data, MB)
+    whole = read_sst(data, Budget(MB))
     for _ in range(600):
         at, harmed = rng.randrange(len(data)), bytearray(data)
         match rng.randrange(3):
@@ -92,7 +92,7 @@ def test_a_damaged_table_is_a_clear_error(tmp_path: Path) -> None:
             case _:
                 harmed[at : at + 9] = rng.randbytes(9)
         try:
-            assert read_sst(bytes(harmed), MB) == whole  # in a part that is not read, the filter
+            assert read_sst(bytes(harmed), Budget(MB)) == whole  # in a part that is not read, the filter
         except ValueError as e:
             assert str(e)
 
@@ -105,13 +105,13 @@ def test_a_damaged_block_under_a_checksum_that_fits_is_a_clear_error() -> None:
         at, harmed = rng.randrange(len(whole)), bytearray(whole)
         harmed[at : at + rng.randrange(6)] = rng.choice([rng.randbytes(rng.randrange(8)), b"\xff" * 9, b"\x80" * 12])
         try:
-            read_sst(sst([], bytes(harmed)), MB)
+            read_sst(sst([], bytes(harmed)), Budget(MB))
         except ValueError as e:
             assert str(e)
 
 
 def test_what_a_table_takes_is_bounded() -> None:
     data = sst((i, Record(PUT, b"%d" % i, b"v" * 100)) for i in range(1000))
-    assert len(read_sst(data, MB)) == 1000
-    with pytest.raises(LimitExceeded, match="more than 100,000 bytes when its entries are in memory"):
-        read_sst(data, 100_000)
+    assert len(read_sst(data, Budget(MB))) == 1000
+    with pytest.raises(LimitExceeded, match="more than 100,000 bytes of memory"):
+        read_sst(data, Budget(100_000))
