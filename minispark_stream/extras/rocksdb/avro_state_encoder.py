@@ -128,8 +128,8 @@ class AvroStateEncoder(UnsafeRowDataEncoder):
         if (written := self._values.get((family, number))) is None:
             raise ValueError(f"a row of {family} in schema number {number}, which no schema file contains")
         codecs = self._codecs[family]
-        read_with = codecs.by_number.setdefault(number, AvroRows(written))
-        return UNSAFE_ROW + codecs.value.decode(row, read_with, self._budget)
+        schema = codecs.by_number.setdefault(number, AvroRows(written))
+        return UNSAFE_ROW + codecs.value.decode(row, schema, self._budget)
 
 
 class _Codecs:
