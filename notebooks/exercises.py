@@ -711,7 +711,10 @@ EXERCISES = {
     "19-1": Exercise(
         answer=(50, 10),
         hint="How many sensors are there, and how many report in a file?",
-        why="Complete mode emits all of the state, update mode the groups of which the batch had a row. The state takes as much work.",
+        why=(
+            "Complete mode emits all of the state, update mode the groups of which the batch had a row. "
+            "The work on the state is the same."
+        ),
     ),
     "19-2": Exercise(
         answer=4,
