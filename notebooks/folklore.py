@@ -42,19 +42,20 @@ class Input:
         for rows in files:
             self.put(*rows)
 
-    def put(self, *rows: str, into: int | None = None) -> None:
-        """One more file, or another text of the file `into`."""
+    def put(self, *rows: str, into: int | None = None, hours: int = 0) -> None:
+        """One more file, or another text of the file `into`; so many hours younger than the first ones."""
         number = self.files if into is None else into
         self.files = max(self.files, number + 1)
         parts = (row.partition(" ") for row in rows)
         lines = [{"k": k, "ts": f"2024-01-01 {time}:00" if time else None} for k, _, time in parts]
         path = self.folder / f"{number}.json"
         path.write_text("\n".join(map(json.dumps, lines)))
-        os.utime(path, (1_700_000_000 + number,) * 2)
+        os.utime(path, (1_700_000_000 + number + 3600 * hours,) * 2)
 
-    def rows(self, delay: str | None = None, files: int = 1) -> DataFrame:
+    def rows(self, delay: str | None = None, files: int = 1, **options: str) -> DataFrame:
         """The stream, with so many files in a batch."""
-        read = spark.readStream.schema("k string, ts timestamp").option("maxFilesPerTrigger", files).json(str(self.folder))
+        reader = spark.readStream.schema("k string, ts timestamp").options(maxFilesPerTrigger=files, **options)
+        read = reader.json(str(self.folder))
         return read.withWatermark("ts", delay) if delay else read
 
 

@@ -47,7 +47,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
 from tests.benchmarks.others import Others
-from tests.benchmarks.report import Ratio, Row, Run, print_table, read_rows, write_page
+from tests.benchmarks.report import Ratio, Row, Run, now, print_table, read_rows, write_page
 from tests.benchmarks.workloads import WORKLOADS, Workload, reports_with_data, spark_session
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -211,7 +211,8 @@ def measure_setting(name: str, only: Sequence[str], most: int, out: Path) -> Non
                 with tempfile.TemporaryDirectory() as scratch:
                     rows.append(measure(spark, workload, name, most, Path(scratch)))
                 print_table(name, rows[-1:])
-                out.write_text(json.dumps({"machine": machine, "settings": {name: [asdict(row) for row in rows]}}))
+                found = {"machine": machine, "measured": {name: now()}, "settings": {name: [asdict(row) for row in rows]}}
+                out.write_text(json.dumps(found))
     finally:
         spark.stop()
 
@@ -231,13 +232,13 @@ def main(argv: list[str] | None = None) -> int:
     if args.here:
         measure_setting(settings[0], args.only or (), args.rounds, args.out / f"{settings[0]}.json")
         return 0
-    found: dict[str, Any] = {"machine": "", "settings": {}}
+    found: dict[str, Any] = {"machine": "", "measured": {}, "settings": {}}
     for setting in settings:
         only = [word for name in args.only or () for word in ("--only", name)]
         own = ["--here", "--setting", setting, "--rounds", str(args.rounds), "--out", str(args.out), *only]
         subprocess.run([sys.executable, "-m", "tests.benchmarks.bench", *own], check=True)
         of = json.loads((args.out / f"{setting}.json").read_text())
-        found = {"machine": of["machine"], "settings": found["settings"] | of["settings"]}
+        found = {"machine": of["machine"], **{key: found[key] | of[key] for key in ("measured", "settings")}}
         (args.out / "bench.json").write_text(json.dumps(found))
         write_page(args.out / "bench.html", found["machine"], read_rows(found))
     lines = broken(read_rows(found))

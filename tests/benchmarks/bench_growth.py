@@ -37,6 +37,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER
+from tests.benchmarks.report import now
 from tests.benchmarks.workloads import spark_session, times, windowed_count
 
 GROWTH_BOUND = 1.2
@@ -182,7 +183,7 @@ def main() -> int:
     if growth is not None:
         print(f"last hundred / second hundred: {growth:.2f}, at most {GROWTH_BOUND}: {'holds' if holds else 'BROKEN'}")
     if args.json:
-        measured = {"keys": args.keys, "rows": rows, "ms": of, "cold_restart_s": restart, "growth": growth}
+        measured = {"measured": now(), "keys": args.keys, "rows": rows, "ms": of, "cold_restart_s": restart, "growth": growth}
         of_both = json.loads(args.json.read_text()) if args.json.exists() else {}
         args.json.write_text(json.dumps({**of_both, args.engine: measured}) + "\n")
     return 0 if holds else 1

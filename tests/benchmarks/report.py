@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import statistics
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 DISTURBED = 0.1  # cores
+
+
+def now() -> str:
+    """When something is measured: the date and the commit, as the pages say it."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{date.today()} at {commit}"
 
 
 @dataclass(frozen=True)

@@ -6,33 +6,17 @@ A notebook's solutions stand in its last cell, as code. They use what the notebo
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import nbformat
 import pytest
-from pyspark.sql import SparkSession
 
 from minispark_stream.tools.course import LESSONS
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob(LESSONS))
-
-
-@pytest.fixture
-def course(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    """notebooks/course.py, on the Spark of the tests."""
-    logger = logging.getLogger("minispark_stream")
-    level = logger.level
-    monkeypatch.syspath_prepend(str(NOTEBOOKS[0].parent))
-    monkeypatch.setattr("score.ANSWERS", tmp_path / "answers.json")
-    yield import_module("course")
-    logger.setLevel(level)  # it silences both engines, because some exercises fail on purpose
-    spark.sparkContext.setLogLevel("ERROR")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
