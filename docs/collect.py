@@ -385,8 +385,10 @@ def benchmark_in_short() -> Iterator[str]:
         number, _, what = row["says"].partition(": ")
         yield _line(f"{what}; {number}", *(_seconds(row["medians"][name]) for name in (row["against"], "model")))
     yield ""
-    yield f"{found['machine']}; {SETTINGS[first]}; medians. Spark's time is that of the faster of its two state stores."
-    yield f"Measured on {found['measured'][first]}."
+    of_spark = "Spark's time is that of the faster of its two state stores."
+    yield f"{found['machine']}; {SETTINGS[first]}; medians. {of_spark} Measured on {found['measured'][first]}."
+    yield ""
+    yield from measured("continuous", "short")
 
 
 ESTIMATE = """\

@@ -255,7 +255,8 @@ def _(lab: Any) -> Runs:
     """Append mode gives each window once."""
 
     def once(query: Callable[[DataFrame], DataFrame], dies: bool = False) -> bool:
-        feed, given = lab.Input(["a 12:00"], ["a 12:30"]), []
+        feed = lab.Input(["a 12:00"], ["a 12:30"])
+        given: list[str] = []
         sink = lambda batch, number: given.extend(lab.said(row) for row in batch.collect())  # noqa: E731
         first = lab.run(query(feed.rows("10 minutes")), sink=sink)
         if dies:
@@ -562,7 +563,11 @@ def _(lab: Any) -> Runs:
         query.stop()
         return time.monotonic() - before
 
-    sleepy = F.udf(lambda text: time.sleep(40) or text)
+    @F.udf("string")
+    def sleepy(text: str) -> str:
+        time.sleep(40)
+        return text
+
     of_a_function = seconds_to_stop(rows.select(sleepy("k")).writeStream.format("noop").start())
     of_foreach = seconds_to_stop(rows.writeStream.foreach(lambda row: time.sleep(40)).start())
     return ended == [0], of_a_function > 20, of_foreach > 20
@@ -579,7 +584,8 @@ def _(lab: Any) -> Runs:
 
         return replace
 
-    feed, table, of_files = lab.Input(["a 12:00"], ["b 12:01"]), {}, lab.Run().checkpoint
+    feed, of_files = lab.Input(["a 12:00"], ["b 12:01"]), lab.Run().checkpoint
+    table: dict[str, int] = {}
 
     def run_again(**how: Any) -> None:
         shutil.rmtree(lab.run(feed.rows().groupBy("k").count(), "complete", **how).checkpoint)

@@ -13,12 +13,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-import tomllib
 
 from docs.collect import DOCS, MARK, ROOT, measurements, pages
 
