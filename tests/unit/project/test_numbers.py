@@ -1,4 +1,4 @@
-"""Every number with a unit in README, docs and notebooks has been measured, or is listed as one that has not.
+"""Every number with a unit in README, CONTRIBUTING, docs and notebooks has been measured, or is listed as one that has not.
 
     A trigger takes 41 ms.          in a part that docs/collect.py writes from a file of measurements: fine
     An installation takes 1.0 GB.   among the `figures` that docs/measured.toml has for this page: fine
@@ -45,8 +45,8 @@ def numbers_of(text: str) -> Iterator[str]:
 
 
 def texts() -> dict[str, str]:
-    """The text of README and of each page, and the markdown of each notebook."""
-    found = {path.stem: path.read_text(encoding="utf-8") for path in pages()}
+    """The text of README, CONTRIBUTING and each page, and the markdown of each notebook."""
+    found = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "CONTRIBUTING.md", *pages())}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
         found[path.stem] = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
@@ -84,7 +84,7 @@ def test_each_measurement_says_when_and_where_and_is_shown() -> None:
         assert "text" in entry or "figures" in entry, name
     with_table = {path.stem for path in DOCS.glob("*.md") if f"collect: measured-on {path.stem} " in TEXTS[path.stem]}
     showing = {path.stem for path in DOCS.glob("*.md") if "collect: measured " in TEXTS[path.stem]}
-    naming = {page for entry in measurements().values() for page in entry.get("pages", ())} - {"README"}
+    naming = {page for entry in measurements().values() for page in entry.get("pages", ())} - {"README", "CONTRIBUTING"}
     assert showing | naming <= with_table, "these pages need the part `measured-on`"
 
 
