@@ -80,7 +80,7 @@ from minispark_stream.extras.join_in_families.join_in_families import JoinByTime
 from minispark_stream.extras.kafka.sink import KafkaSink
 from minispark_stream.extras.kafka.source import kafka_relation
 from minispark_stream.extras.python_data_source.sink import PythonDataSourceSink
-from minispark_stream.extras.python_data_source.source import created, find_data_source, python_relation
+from minispark_stream.extras.python_data_source.source import find_data_source, python_relation
 from minispark_stream.extras.rocksdb.files_with_ids import RocksDBStateFilesWithIds
 from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
 from minispark_stream.extras.socket.source import socket_relation
@@ -187,8 +187,7 @@ def create_sink(spec: SinkSpec) -> Sink:
     if custom is not None:
         return custom(spec.session, spec.options, spec.partition_by, spec.output_mode)
     if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
-        source = created(spec.session, found, spec.options)
-        return PythonDataSourceSink(spec.session, source, spec.df.schema, spec.output_mode)
+        return PythonDataSourceSink(spec.session, found, spec.options, spec.df.schema, spec.output_mode)
     if spec.format.lower() == "hive":
         raise analysis_error(spec.session, "_LEGACY_ERROR_TEMP_1187", operation="write")
     if (create := SINKS.get(short_name(spec.session, spec.format) or "")) is not None:  # (5)

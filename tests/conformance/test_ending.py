@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from pyspark.accumulators import _accumulatorRegistry
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.tools.compare.runner import confs_set
+from tests.conformance.endings import failed
 
 
 class Terminated(StreamingQueryListener):
@@ -96,6 +97,140 @@ def test_what_a_failure_tells(engines: dict[str, Any], tmp_path: Path, name: str
             "event": (event.errorClassOnException, str(event.id) == query.id),
         }
     assert seen["model"] == seen["spark"]
+
+
+def test_a_function_that_fails_is_shown_with_the_lines_of_the_user(engines: dict[str, Any], tmp_path: Path) -> None:
+    def first(df: Any, batch_id: int) -> None:
+        raise KeyError("k")
+
+    def then(df: Any, batch_id: int) -> None:
+        try:
+            first(df, batch_id)
+        except KeyError as e:
+            raise RuntimeError("two\nlines") from e
+
+    for function, lines in ((first, 1), (then, 3)):
+        told = [failed(session.readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(function).start(), __file__) for session in engines.values()]
+        assert told[0] == told[1]
+        assert told[1]["begins"].endswith("An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):")
+        assert len(told[1]["lines"]) == lines and told[1]["cause"][1] == "py4j.Py4JException"
+
+
+STATEFUL_SINKS: dict[str, Callable[[Any], Any]] = {
+    "noop": lambda writer: writer.format("noop"),
+    "foreach": lambda writer: writer.foreach(lambda row: None),
+    "foreachBatch": lambda writer: writer.foreachBatch(lambda df, batch_id: df.collect()),
+}
+
+
+def counts(session: Any, folder: Path, sink: Callable[[Any], Any], checkpoint: Path) -> Any:
+    writer = sink(session.readStream.text(str(folder / "in")).groupBy("value").count().writeStream.outputMode("update"))
+    return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+
+
+@pytest.fixture
+def damaged(engines: dict[str, Any], tmp_path: Path) -> dict[str, Path]:
+    """For each engine, the checkpoint of a count that has lost the state of its first batch, and there is a second file to read."""
+    checkpoints = {engine: tmp_path / f"checkpoint of {engine}" for engine in engines}
+    for engine, session in engines.items():
+        counts(session, tmp_path, STATEFUL_SINKS["noop"], checkpoints[engine]).awaitTermination()
+        for name in ("1.delta", ".1.delta.crc"):
+            for path in checkpoints[engine].rglob(name):
+                path.unlink()
+    (tmp_path / "in" / "b.txt").write_text("y\n")
+    return checkpoints
+
+
+@pytest.mark.parametrize("sink", STATEFUL_SINKS)
+def test_state_that_is_lost_is_the_error_of_whoever_reads(
+    engines: dict[str, Any], damaged: dict[str, Path], tmp_path: Path, sink: str
+) -> None:
+    told = [failed(counts(session, tmp_path, STATEFUL_SINKS[sink], damaged[engine]), __file__) for engine, session in engines.items()]
+    lost = "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    for one in told:
+        assert one["conditions"][-1] == lost
+        if sink == "foreachBatch":  # what is between is the way of the error through the other engine
+            one["conditions"], one["ends"] = [one["conditions"][0], lost], one["ends"].replace("PythonException", "SparkException")
+    keys = told[0].keys() - ({"ends"} if sink == "foreachBatch" else set())
+    assert {key: told[1][key] for key in keys} == {key: told[0][key] for key in keys}
+
+
+def test_the_error_of_a_query_inside_a_function_is_not_that_of_the_query_outside(
+    engines: dict[str, Any], damaged: dict[str, Path], tmp_path: Path
+) -> None:
+    told = []
+    for engine, session in engines.items():
+
+        def run_another(df: Any, batch_id: int) -> None:
+            counts(session, tmp_path, STATEFUL_SINKS["noop"], damaged[engine]).awaitTermination()  # noqa: B023
+
+        query = session.readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(run_another).start()
+        told.append(failed(query, __file__))
+        assert told[-1]["conditions"][0] == "FOREACH_BATCH_USER_FUNCTION_ERROR"
+        assert told[-1]["conditions"][-1] == "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    assert [told[0][key] for key in ("begins", "lines", "cause")] == [told[1][key] for key in ("begins", "lines", "cause")]
+
+
+def joined(session: Any, folder: Path) -> Any:
+    """Rows with two times that have a watermark."""
+    lines = session.readStream.text(str(folder / "in"))
+    left = lines.select(F.current_timestamp().alias("a"), "value").withWatermark("a", "1 second")
+    right = lines.select(F.current_timestamp().alias("b"), F.col("value").alias("w")).withWatermark("b", "1 second")
+    return left.join(right, F.expr("value = w AND a BETWEEN b - INTERVAL 1 SECOND AND b + INTERVAL 1 SECOND"))
+
+
+def around_table(session: Any, folder: Path) -> Any:
+    session.readStream.text(str(folder / "in")).createOrReplaceTempView("lines")
+    return session.sql("SELECT * FROM lines LEFT JOIN LATERAL pairs(value) ON true")
+
+
+class Pairs:
+    def eval(self, value: str) -> Any:
+        yield value, 1
+
+
+REFUSED_BY_TASKS: dict[str, tuple[Callable[[Any, Path], Any], str, str]] = {
+    "a table is subtracted": (
+        lambda s, folder: s.readStream.text(str(folder / "in")).subtract(s.sql("SELECT 'z'")), "append", "UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK",
+    ),
+    "a left join with a table function": (around_table, "append", "UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK"),
+    "two times are grouped": (lambda s, folder: joined(s, folder).groupBy("a", "b").count(), "append", "MULTIPLE_EVENT_TIME_COLUMNS"),
+    "two times are deduplicated": (lambda s, folder: joined(s, folder).dropDuplicates(["value"]), "append", "MULTIPLE_EVENT_TIME_COLUMNS"),
+    "a time beside its session": (
+        lambda s, folder: joined(s, folder).groupBy(F.session_window("a", "1 second"), "b").count(), "append", "MULTIPLE_EVENT_TIME_COLUMNS",
+    ),
+    "sessions that are updated": (
+        lambda s, folder: joined(s, folder).groupBy(F.session_window("a", "1 second"), "value").count(), "update", "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_TASKS)
+def test_what_tasks_refuse_is_an_error_of_the_function_that_reads(spark: Any, engines: dict[str, Any], tmp_path: Path, name: str) -> None:
+    """Spark's operators refuse it when they run, so the sink has its batch by then, and a function may read or not."""
+    build, mode, condition = REFUSED_BY_TASKS[name]
+    spark.udtf.register("pairs", F.udtf(Pairs, returnType="w string, n int"))
+    seen: dict[str, list[Any]] = {}
+    for engine, session in engines.items():
+        caught: list[Any] = []
+
+        def catch(df: Any, batch_id: int) -> None:
+            assert df.limit(0).collect() == []
+            with pytest.raises(PySparkException) as e:
+                df.collect()
+            caught.append((batch_id, type(e.value).__name__, e.value.getCondition(), re.sub(r"#\d+", "", str(e.value).split("\n")[0])))  # noqa: B023
+
+        read = lambda df, batch_id: df.collect()  # noqa: E731
+        ends = []
+        with confs_set(spark, {"spark.sql.streaming.unsupportedOperationCheck": "false"}):
+            for function in (read, catch):
+                query = build(session, tmp_path).writeStream.outputMode(mode).foreachBatch(function).trigger(availableNow=True).start()
+                ends.append(failed(query, __file__)["conditions"])
+            query = build(session, tmp_path).writeStream.outputMode(mode).format("noop").trigger(availableNow=True).start()
+            ends.append(failed(query, __file__)["conditions"])
+        seen[engine] = [ends[0], ends[2], *caught]
+    assert seen["model"] == seen["spark"]
+    assert seen["model"][:2] == [["FOREACH_BATCH_USER_FUNCTION_ERROR", condition], [condition]] and len(seen["model"]) == 3
 
 
 def test_nobody_waits_for_a_query_on_its_own_thread(engines: dict[str, Any], tmp_path: Path) -> None:

@@ -356,21 +356,6 @@ def test_a_batch_that_is_sorted_by_a_key_can_be_cached(engines: Engines) -> None
     assert on_both(engines, counted) == {"spark": True, "model": [3]}
 
 
-def test_of_a_foreach_batch_function_that_fails_the_reason_is_its_own_error(engines: Engines) -> None:
-    def fail(df: DataFrame, batch_id: int) -> None:
-        raise ValueError(f"no batch {batch_id}")
-
-    def reason(session: Any, folder: Path) -> Any:
-        with pytest.raises(StreamingQueryException) as failed:
-            run(text(session, folder).writeStream.foreachBatch(fail), folder)
-        said = re.findall(r"in foreach batch sink. Reason: (.*?)\s+SQLSTATE: 39000", str(failed.value), re.DOTALL)[0]
-        return failed.value.getCondition(), "raised by the Python Proxy" in said, said.splitlines()[-1]
-
-    said = on_both(engines, reason)
-    assert said["spark"] == ("STREAM_FAILED", True, "ValueError: no batch 0")
-    assert said["model"] == ("STREAM_FAILED", False, "ValueError: no batch 0")
-
-
 def test_without_offsets_nothing_of_a_checkpoint_is_lost_or_overwritten(engines: Engines) -> None:
     def refused(session: Any, folder: Path) -> Any:
         def again() -> Any:

@@ -70,6 +70,19 @@ def filtered(session: SparkSession, rows: JavaObject, condition: JavaObject) -> 
     return scala.java_class(session, f"{EXECUTION}.FilterExec")(condition, rows)
 
 
+def raising(session: SparkSession, rows: JavaObject, error: JavaObject) -> JavaObject:
+    """The rows of a physical plan, of which the first one that a task asks for raises `error`, an exception of Java."""
+    catalyst = "org.apache.spark.sql.catalyst.expressions"
+    failure = scala.java_class(session, "scala.util.Failure")(error)
+    get = scala.call(
+        scala.java_class(session, f"{catalyst}.objects.Invoke"),
+        targetObject=scala.companion(session, f"{catalyst}.Literal").fromObject(failure), functionName="get",
+        dataType=scala.companion(session, "org.apache.spark.sql.types.BooleanType"), arguments=scala.seq(session, []),
+        methodInputTypes=scala.seq(session, []), propagateNull=True, returnNullable=True, isDeterministic=True,
+    )
+    return filtered(session, rows, get)
+
+
 def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
     """The aggregation `node`, which no longer asks for a shuffle: its rows are already where they must be."""
     fields = scala.fields(node) | {"requiredChildDistributionExpressions": scala.none(session)}

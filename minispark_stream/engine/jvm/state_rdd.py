@@ -89,10 +89,15 @@ class MapPartitions:
         self._first_row = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(self._width)
         self._places, self._first_rows, self._first_rows_for = Places(session), None, list[object]()
 
-    def over(self, rows: JavaObject, task: Any, gathered: bool = False) -> JavaObject:
-        """The physical plan of the rows that `task`, a function for mapInArrow, emits for each partition of the RDD `rows`."""
+    def over(self, rows: JavaObject, task: Any, gathered: bool = False, error: JavaObject = None) -> JavaObject:
+        """The physical plan of the rows that `task`, a function for mapInArrow, emits for each partition of the RDD `rows`.
+
+        With an `error`, an exception of Java, each partition raises it instead of running the task.
+        """
         scan = scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": self._with_first(rows)})
         below = physical.over(self._session, self._project, scan)
+        if error is not None:
+            below = physical.raising(self._session, below, error)
         if gathered:  # (3) Made an RDD of its own, the sort has received all rows before Spark looks for a worker for the task.
             for node in self._generated:
                 below = physical.over(self._session, node, below)

@@ -28,13 +28,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.accumulators import Accumulator
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
-from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala, sessions
-from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, sessions
+from minispark_stream.engine.jvm.errors import as_captured
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.columns import EventTime
@@ -45,7 +46,6 @@ from minispark_stream.engine.operators.told import EMITTED, FIRED
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, StateStoreMetadata
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreMetrics
 
-ALLOW_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
 ALWAYS_NULLABLE = "spark.sql.streaming.statefulOperator.alwaysNullableOutput.enabled"
 
 
@@ -97,14 +97,18 @@ class BatchContext:
         return query_execution.planned(self.session, child)
 
     def map_partitions(
-        self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False, of_inputs: bool = True
+        self, tasks: MapPartitions, rows: JavaObject, task: Any, gathered: bool = False, of_inputs: bool = True,
+        refusal: PySparkException | None = None,
     ) -> JavaObject:
         """The physical plan of the rows that `task` emits for each partition of another physical plan, `rows`.
+
+        Some operators of Spark find out in their tasks that they must refuse to run: then each partition raises the `refusal`.
 
         If the rows are `gathered`, the task only begins when the task below has ended, and if possible in the same worker
         (engine/jvm/state_rdd.py). Such rows come from a task, so no plan over them is one `of_inputs`, nor is one over a `cut`.
         """
-        return tasks.over(self._rdd(rows, of_inputs and not gathered), task, gathered)
+        error = None if refusal is None else as_captured(refusal)._origin
+        return tasks.over(self._rdd(rows, of_inputs and not gathered), task, gathered, error)
 
     def cut(self, rows: JavaObject) -> JavaObject:
         """The rows of a physical plan that reads inputs, as a plan with nothing below it.
@@ -266,29 +270,6 @@ class StatefulOperator(ABC):
 def parts_of_function(what: str, keys: StructType, result: StructType) -> Mapping[str, StructType] | None:
     """`parts_of_told` of a user's function: for rows that it returned and for keys whose timers fired; None for other rows."""
     return {EMITTED: {"row": result, "key": keys}, FIRED: {"key": keys}}.get(what)
-
-
-def event_time_column(columns: Sequence[JavaObject]) -> EventTime | None:
-    """The first column that has a watermark; other expressions have none."""
-    for i, column in enumerate(columns):
-        if expressions.has_watermark(column):
-            return EventTime(i, is_window=scala.class_name(column.dataType()) == "StructType")
-    return None
-
-
-def event_time_names(attributes: Sequence[JavaObject]) -> tuple[str, ...]:
-    """The columns that have a watermark, as Spark prints them, each of them once."""
-    return tuple(dict.fromkeys(str(a.toString()) for a in attributes if expressions.has_watermark(a)))
-
-
-def check_event_time(session: SparkSession, names: Sequence[str]) -> None:
-    """Check that at most one of an operator's columns has a watermark; `names` are those that do.
-
-    Raises:
-        AnalysisException: MULTIPLE_EVENT_TIME_COLUMNS. But if `statefulOperator.allowMultiple` is off, the first one counts.
-    """
-    if len(names) > 1 and sessions.flag(session, ALLOW_MULTIPLE):
-        raise analysis_error(session, "MULTIPLE_EVENT_TIME_COLUMNS", eventTimeCols=f"({','.join(names)})")
 
 
 def state_schema(session: SparkSession, schema: StructType) -> StructType:

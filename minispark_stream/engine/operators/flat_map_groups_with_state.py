@@ -38,17 +38,10 @@ from minispark_stream.engine.jvm import expressions, physical, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.apply_in_pandas_with_state import ApplyInPandasWithState
-from minispark_stream.engine.operators.base import (
-    BatchContext,
-    StatefulOperator,
-    check_event_time,
-    event_time_column,
-    event_time_names,
-    parts_of_function,
-    state_schema,
-)
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, parts_of_function, state_schema
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
+from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
 from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, state_row_schema
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.engine.times import shown_time

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.errors import UnsupportedOperationException
+from pyspark.errors import PySparkException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -39,9 +39,10 @@ from minispark_stream.engine.jvm import physical, scala
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.task_types import without_names
-from minispark_stream.engine.operators.base import BatchContext, check_event_time
+from minispark_stream.engine.operators.base import BatchContext
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import SESSIONS, Decision, Entry
+from minispark_stream.engine.operators.event_times import several_event_times
 from minispark_stream.engine.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
 from minispark_stream.engine.operators.session_window_state_store_save import SessionWindowStateStoreSave
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
@@ -79,23 +80,21 @@ class SessionWindowAggregation(StreamingAggregation):
         late_ms = self.late_ms(watermarks)  # restore drops late rows even in complete mode
         return replace(super().decision(watermarks, output_mode), keeps=SESSIONS, late_ms=late_ms)
 
-    def check(self, session: SparkSession, output_mode: str) -> None:
+    def refusal(self, session: SparkSession, output_mode: str) -> PySparkException | None:
         """As for other aggregations; besides, update mode is refused, because a session that grows becomes another row.
 
-        Raises:
-            UnsupportedOperationException: the mode is update (STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION).
+        Even in complete mode there must not be several watermarks, because restore needs the event time.
         """
-        check_event_time(session, self.event_times)  # even in complete mode, because restore needs the event time
-        super().check(session, output_mode)
         if output_mode == "update":
-            raise spark_error(
+            return spark_error(
                 session, UnsupportedOperationException, "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", outputMode=output_mode,
                 operation="session window streaming aggregations",
             )
+        return several_event_times(session, self.event_times) or super().refusal(session, output_mode)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, of_task = context.session, context.of_task(self, self.tasks)
-        self.check(session, context.output_mode)
+        refusal = self.refusal(session, context.output_mode)
         state = StreamingSessionWindowStateManager(without_names(self.keys), without_names(self.values), self.session)
         restore = SessionWindowStateStoreRestore(**of_task, state=state, event_time=self.event_time)
         save = SessionWindowStateStoreSave(
@@ -104,7 +103,7 @@ class SessionWindowAggregation(StreamingAggregation):
         new = self.new_rows(context, children[0])  # (1)
         by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
         sorted_rows = physical.sorted_in_partitions(session, by_key, self.order)
-        restored = context.map_partitions(self.tasks, sorted_rows, restore)  # (3)
+        restored = context.map_partitions(self.tasks, sorted_rows, restore, refusal=refusal)  # (3)
         sorted_again = physical.scan(session, restored.execute(), restored.output(), self.order)
         merged = physical.over(session, self.merge, sorted_again)  # (4)
         saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)

@@ -28,13 +28,8 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from minispark_stream.engine.jvm import expressions, physical, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.operators.base import (
-    BatchContext,
-    StatefulOperator,
-    event_time_column,
-    event_time_names,
-    state_schema,
-)
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, state_schema
+from minispark_stream.engine.operators.event_times import event_time_column, event_time_names
 from minispark_stream.engine.operators.session_window import SessionWindowAggregation
 from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
 

@@ -36,6 +36,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -44,13 +45,10 @@ from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
-from minispark_stream.engine.operators.base import (
-    BatchContext,
-    StatefulOperator,
-    check_event_time,
-)
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import EMITS, GROUPS, Decision, Entry
+from minispark_stream.engine.operators.event_times import several_event_times
 from minispark_stream.engine.operators.state_store_restore import StateStoreRestore
 from minispark_stream.engine.operators.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
@@ -108,22 +106,21 @@ class StreamingAggregation(StatefulOperator):
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return output_mode in ("append", "update") and watermark_ms > eviction_ms
 
-    def check(self, session: SparkSession, output_mode: str) -> None:
-        """Check the operator once more: at the start of a query, the plan is not optimised yet, and the check may be off.
+    def refusal(self, session: SparkSession, output_mode: str) -> PySparkException | None:
+        """The error with which each task refuses to run; None if none does.
 
-        Raises:
-            AnalysisException: there are several watermarks (MULTIPLE_EVENT_TIME_COLUMNS), or none in append mode
-                (UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK).
+        There are several watermarks (MULTIPLE_EVENT_TIME_COLUMNS), or none in append mode
+        (UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK). The check at the start of a query does not find all of this, because
+        the plan is not optimised yet, and it may be off.
         """
-        if output_mode != "complete":
-            check_event_time(session, self.event_times)
         if output_mode == "append" and self.event_time is None:
             condition = "UNSUPPORTED_STREAMING_OPERATOR_WITHOUT_WATERMARK"
-            raise analysis_error(session, condition, outputMode="Append", statefulOperator=self.in_words)
+            return analysis_error(session, condition, outputMode="Append", statefulOperator=self.in_words)
+        return several_event_times(session, self.event_times) if output_mode != "complete" else None
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session, of_task = context.session, context.of_task(self, self.tasks)
-        self.check(session, context.output_mode)
+        refusal = self.refusal(session, context.output_mode)
         keys, values = without_names(self.keys), without_names(self.values)
         restore = StateStoreRestore(**of_task, keys=keys, values=values)
         save = StateStoreSave(
@@ -134,7 +131,7 @@ class StreamingAggregation(StatefulOperator):
         merged = physical.over(session, self.merge, context.cut(by_key))
         restored = context.map_partitions(self.tasks, merged, restore, of_inputs=False)  # (3)
         both = physical.over(session, self.merge, restored)  # (4)
-        saved = context.map_partitions(self.tasks, both, save, gathered=True)  # (5)
+        saved = context.map_partitions(self.tasks, both, save, gathered=True, refusal=refusal)  # (5)
         # (6) Without keys, the result is in one partition. Because Spark knows it, a sort need not run the tasks for a sample.
         return context.leaf(physical.over(session, self.final, saved), in_one_partition=not self.keys.fields)
 

@@ -44,14 +44,7 @@ from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
-from minispark_stream.engine.operators.base import (
-    BatchContext,
-    StatefulOperator,
-    check_event_time,
-    event_time_column,
-    event_time_names,
-    state_schema,
-)
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, state_schema
 from minispark_stream.engine.operators.columns import (
     EventTime,
     Mask,
@@ -65,6 +58,7 @@ from minispark_stream.engine.operators.columns import (
     without,
 )
 from minispark_stream.engine.operators.decision import CHANGED, KEYS, Decision, Entry
+from minispark_stream.engine.operators.event_times import event_time_column, event_time_names, several_event_times
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import DUPLICATE, KEPT, LATE, REMOVED, Told
@@ -126,7 +120,6 @@ class StreamingDeduplicate(StatefulOperator):
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
-        check_event_time(session, self.event_times)
         task = Deduplicate(
             **context.of_task(self, self.tasks),
             positions=self.positions,
@@ -138,7 +131,8 @@ class StreamingDeduplicate(StatefulOperator):
         rows = context.rows(children[0])
         columns = scala.items(rows.output())
         shuffled = physical.by_key(session, rows, [columns[i] for i in self.positions], task.info.num_partitions)
-        return context.leaf(context.map_partitions(self.tasks, shuffled, task))
+        refusal = several_event_times(session, self.event_times)
+        return context.leaf(context.map_partitions(self.tasks, shuffled, task, refusal=refusal))
 
 
 def compile_deduplicate(

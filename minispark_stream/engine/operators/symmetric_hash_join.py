@@ -51,16 +51,10 @@ from minispark_stream.engine.jvm.errors import extended_analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
-from minispark_stream.engine.operators.base import (
-    BatchContext,
-    StatefulOperator,
-    check_event_time,
-    event_time_column,
-    event_time_names,
-    state_schema,
-)
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, state_schema
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import ROWS, Decision, Entry
+from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers, FourStores
 from minispark_stream.engine.operators.symmetric_hash_join_build import Build

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.base import event_time_column
+from minispark_stream.engine.operators.event_times import event_time_column
 
 
 @dataclass(frozen=True)

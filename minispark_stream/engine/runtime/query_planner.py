@@ -29,7 +29,8 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import builders, of_batch, plans, query_execution, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.base import ALLOW_MULTIPLE, BatchContext, StatefulOperator, StateVariables
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, StateVariables
+from minispark_stream.engine.operators.event_times import ALLOW_MULTIPLE
 from minispark_stream.engine.operators.metrics import Report, Reports
 from minispark_stream.engine.plan import checked_plan
 from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, over_rdds, without_rows

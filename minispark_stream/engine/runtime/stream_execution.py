@@ -48,11 +48,10 @@ from minispark_stream.engine.runtime.micro_batch_execution_context import MicroB
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
 from minispark_stream.engine.runtime.running_query import ProgressLock, QuerySources
-from minispark_stream.engine.runtime.stream_failure import StreamFailure, session_stopped
+from minispark_stream.engine.runtime.stream_failure import StreamFailure, error_of_job, session_stopped
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.base import QUERY_ID_KEY
 from minispark_stream.engine.state.maintenance import MaintenanceRound, Partition
-from minispark_stream.engine.state.state_store import state_error_of
 from minispark_stream.engine.times import iso_time
 
 logger = logging.getLogger(__name__)
@@ -224,7 +223,7 @@ class StreamExecution(ABC):
                 logger.info("Query %s was stopped: %s", self._pretty(), words)
             else:
                 logger.error("Query %s terminated with error", self._pretty(), exc_info=True)
-                error = session_stopped(e) if sessions.is_stopped(self.session) else state_error_of(e, words) or e
+                error = session_stopped(e) if sessions.is_stopped(self.session) else error_of_job(e)
                 self.failure = StreamFailure(self.id, self.run_id, error, self._where())
         finally:
             self.started.set()

@@ -11,8 +11,12 @@ A failure is reported in three ways:
     ValueError("no")   (2) "[PYTHON_EXCEPTION] ..."
                        (3) PYTHON_EXCEPTION, "org.apache.spark.api.python.PythonException: ... at ..."
 
-If a foreachBatch function fails, (2) and the stack trace in (3) are those of the user's own error; the message in (1) and the
-condition in (3) are those of the sink's error.
+If a foreachBatch function fails, (2) and the stack trace in (3) are those of the function's error, as Spark gets it from py4j;
+the message in (1) and the condition in (3) are those of the sink's error, whose reason has the same words.
+
+A state store that cannot be loaded or written fails in a task, and the job that the sink runs fails with the error of a Python
+worker. It is reported as the state's own error, which is what Spark's task raises. But if a foreachBatch function has run the
+job, the error belongs to the function.
 
 Differs from Spark: an error that was raised by Python code in the driver has Python's stack trace, because it was never in the
 JVM; Spark wraps it in its own errors, with Java's stack trace.
@@ -22,13 +26,17 @@ Shown by tests/unit/engine/runtime/test_stream_execution.py::test_the_cause_of_a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyspark.errors.exceptions import captured
 
-from minispark_stream.engine.jvm.errors import as_captured, condition_of
+from minispark_stream.engine.jvm.errors import JavaError, as_captured, condition_of
+from minispark_stream.engine.observer import error_words
 from minispark_stream.engine.sinks.foreach_batch import ForeachBatchUserFunctionError
+from minispark_stream.engine.state.state_store import state_error_of
 
 _CONDITION, _SQL_STATE = "STREAM_FAILED", "XXKST"
+E = TypeVar("E", bound=captured.StreamingQueryException)
 
 
 class StreamingQueryException(captured.StreamingQueryException):
@@ -63,27 +71,31 @@ class StreamFailure:
 
     @property
     def message(self) -> str:
+        if isinstance(self.error, ForeachBatchUserFunctionError):
+            return self.error.getMessage()
         return _message(as_captured(self.error))
 
     @property
-    def cause(self) -> BaseException:
-        """The error, or, if the foreachBatch sink has made it of a user's error, that one."""
-        own = self.error.__cause__ if isinstance(self.error, ForeachBatchUserFunctionError) else None
-        return own or self.error
+    def cause(self) -> captured.CapturedException:
+        """The error, or, if it is that of a foreachBatch function, what Spark gets of it."""
+        if isinstance(self.error, ForeachBatchUserFunctionError):
+            as_java = f"py4j.Py4JException: {self.error.reason}"
+            return captured.UnknownException(as_java, as_java)
+        return as_captured(self.error)
 
     def raised(self) -> StreamingQueryException:  # (1)
         parameters = {"id": self.query_id, "runId": self.run_id, "message": self.message}
         text = f"Query [id = {self.query_id}, runId = {self.run_id}] terminated with exception: {self.message}"
-        failed = StreamingQueryException(text, self.where, self.stack_trace, parameters)
-        failed._cause = as_captured(self.cause)
-        failed.__cause__ = self.cause
-        return failed
+        return self._with_cause(StreamingQueryException(text, self.where, self.stack_trace, parameters))
 
     def returned(self) -> captured.StreamingQueryException:  # (2)
-        cause = as_captured(self.cause)
-        failed = captured.StreamingQueryException(f"{_message(cause)}\n{self.where}", self.stack_trace)
-        failed._cause = cause
-        failed.__cause__ = self.cause
+        text = f"{_message(self.cause)}\n{self.where}"
+        return self._with_cause(captured.StreamingQueryException(text, self.stack_trace))
+
+    def _with_cause(self, failed: E) -> E:
+        """`failed` with its causes: what Spark says of the error, and, for Python's traceback, the error itself."""
+        failed._cause = self.cause
+        failed.__cause__ = self.error.__cause__ if isinstance(self.error, ForeachBatchUserFunctionError) else self.error
         return failed
 
     @property
@@ -92,7 +104,13 @@ class StreamFailure:
 
     @property
     def stack_trace(self) -> str:
-        return as_captured(self.cause)._stackTrace
+        return self.cause._stackTrace
+
+
+def error_of_job(error: BaseException) -> BaseException:
+    """What is to be reported of `error`: if it is that of a job in which a state store failed, the error of the state store."""
+    of_job = isinstance(error, (captured.PythonException, JavaError))
+    return of_job and state_error_of(error, error_words(error)) or error
 
 
 def session_stopped(error: BaseException) -> RuntimeError:

@@ -10,27 +10,40 @@ must be read, because a partition that is not read does not write the next versi
 Differs from Spark: the DataFrame has no sort order or partitioning that Spark knows of, because these do not get through the
 Python tasks. So a batch that is grouped once more by the keys of its state is shuffled once more, and a batch that is sorted by
 a key of an aggregation can be cached; in Spark 4.3.0, its sort order names a column that the batch does not have, and using the
-cache ends the query with a NoSuchElementException. If a function fails, the query's error gives the function's own error as its
-reason; Spark's error says that "an exception was raised by the Python Proxy", with Python's stack trace, which ends with the
-function's error.
+cache ends the query with a NoSuchElementException.
 Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_partitioning,
-tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_key_can_be_cached,
-tests/spark/test_differences.py::test_of_a_foreach_batch_function_that_fails_the_reason_is_its_own_error.
+tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_key_can_be_cached.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.sinks.base import Sink
+
+_CONDITION = "FOREACH_BATCH_USER_FUNCTION_ERROR"
+_WORDS = "An error occurred in the user provided function in foreach batch sink. Reason: {} SQLSTATE: 39000"
 
 
 class ForeachBatchUserFunctionError(PySparkException):
-    """The user's function has raised an error (condition FOREACH_BATCH_USER_FUNCTION_ERROR)."""
+    """The user's function has raised `error`.
+
+    In Spark, `error` comes to the sink through py4j, which makes a text of it and of its traceback: the `reason`. The exception
+    as a text, which is for the log and the trace, has only the error itself, because the log shows the traceback anyway.
+    """
+
+    def __init__(self, error: Exception):
+        told = "".join(traceback.format_exception(error))
+        self.reason = f"An exception was raised by the Python Proxy. Return Message: {told}"
+        self._in_short = "".join(traceback.format_exception_only(error)).strip()
+        super().__init__(_WORDS.format(self.reason), _CONDITION, {"reason": self.reason})
+
+    def __str__(self) -> str:
+        return f"[{_CONDITION}] {_WORDS.format(self._in_short)}"
 
 
 class ForeachBatchSink(Sink):
@@ -45,7 +58,4 @@ class ForeachBatchSink(Sink):
         try:
             self.function(data, batch_id)
         except Exception as e:
-            raise spark_error(
-                data.sparkSession, ForeachBatchUserFunctionError, "FOREACH_BATCH_USER_FUNCTION_ERROR",
-                reason=f"{type(e).__name__}: {e}",
-            ) from e
+            raise ForeachBatchUserFunctionError(e) from e

@@ -11,32 +11,39 @@ Models: PythonStreamingWrite, WriteToDataSourceV2 (Sink document: write, commit,
 
 A batch that was committed but is not in the commit log is written and committed again under the same id.
 
-Differs from Spark: `commit` and `abort` run in the driver's Python; Spark gives them a process of their own. When `abort`
-fails, too, its error is logged, and the query ends with the first error; in Spark, the query ends with "Writing job failed.",
-which has the first error as its cause.
-Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python,
-tests/conformance/test_python_data_sources.py::test_an_abort_that_fails_does_not_hide_why.
+The writer is made when the first batch is written. When `abort` fails, too, its error is logged, and the query ends with
+"Writing job failed.", which has the first error as its cause.
+
+Differs from Spark: `commit` and `abort` run in the driver's Python; Spark gives them a process of their own.
+Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkAssertionError, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    CaseInsensitiveDict,
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.jvm.errors import illegal_argument
+from minispark_stream.engine.jvm.errors import illegal_argument, spark_exception
 from minispark_stream.engine.sinks.base import Sink
-from minispark_stream.extras.python_data_source.source import attempt
+from minispark_stream.extras.python_data_source.source import attempt, run
 
 logger = logging.getLogger(__name__)
 
@@ -57,50 +64,62 @@ class PythonDataSourceSink(Sink):
     """The sink of one query.
 
     Args:
-        source: the data source, created with the options of `writeStream`.
+        source: the class of the data source.
+        options: those of `writeStream`.
         schema: the schema of the rows.
-
-    Raises:
-        AnalysisException: PYTHON_DATA_SOURCE_ERROR, if `streamWriter` fails.
     """
 
-    def __init__(self, session: SparkSession, source: DataSource, schema: StructType, output_mode: str):
-        self._source_name = source.name()
+    def __init__(
+        self, session: SparkSession, source: type[DataSource], options: Mapping[str, str], schema: StructType, output_mode: str
+    ):
+        self._session, self._source, self._options, self._schema = session, source, options, schema
         self._output_mode = output_mode
-        self._writer = attempt(session, "plan", "write", lambda: source.streamWriter(schema, output_mode == "complete"))
         self.description = f"PythonTable[{source.name()}]"
 
     @property
     def spark_name(self) -> str:
-        return self._source_name
+        return self._source.name()
+
+    @cached_property
+    def _writer(self) -> DataSourceStreamWriter:
+        """The writer. Raises AnalysisException: PYTHON_DATA_SOURCE_ERROR, the user's code does not make one."""
+        writer: DataSourceStreamWriter = attempt(self._session, "initialize", "writer", self._new_writer)
+        return writer
+
+    def _new_writer(self) -> DataSourceStreamWriter:
+        source = self._source(CaseInsensitiveDict(self._options))
+        writer: Any = source.streamWriter(self._schema, self._output_mode == "complete")
+        if not isinstance(writer, (DataSourceStreamWriter, DataSourceStreamArrowWriter)):
+            expected = "an instance of DataSourceStreamWriter or DataSourceStreamArrowWriter"
+            told = {"expected": expected, "actual": f"'{type(writer).__name__}'"}
+            raise PySparkAssertionError(errorClass="DATA_SOURCE_TYPE_MISMATCH", messageParameters=told)
+        return writer
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         if self._output_mode == "update":  # refused where Spark refuses it: when the first batch is planned
             raise illegal_argument(f"requirement failed: {self.spark_name} does not support Update mode.")
-        context = data.sparkSession.sparkContext
+        session, context, writer = data.sparkSession, data.sparkSession.sparkContext, self._writer
         collected = context.accumulator(Messages(), _Collected())
         if not data.rdd.getNumPartitions():  # as in Spark, a batch without partitions is written by one task
-            data = data.sparkSession.createDataFrame(context.parallelize([], 1), data.schema)
+            data = session.createDataFrame(context.parallelize([], 1), data.schema)
         partitions = data.rdd.getNumPartitions()
         try:
-            task = _Write(self._writer, collected)  # (1)
-            if isinstance(self._writer, DataSourceStreamArrowWriter):
+            task = _Write(writer, collected)  # (1)
+            if isinstance(writer, DataSourceStreamArrowWriter):
                 data.mapInArrow(task, "done boolean").collect()
             else:
                 data.rdd.foreachPartition(task)
-            self._writer.commit(self._messages(collected.value, partitions), batch_id)  # (2)
-        except Exception:
-            self._abort(self._messages(collected.value, partitions), batch_id)  # (3)
+            run(session, "commit", writer.commit, self._messages(collected.value, partitions), batch_id)  # (2)
+        except Exception as e:
+            try:
+                writer.abort(self._messages(collected.value, partitions), batch_id)  # (3)
+            except Exception:
+                logger.error("Batch %d could not be aborted", batch_id, exc_info=True)
+                raise spark_exception(session, "_LEGACY_ERROR_TEMP_2070") from e  # "Writing job failed."
             raise
         finally:
             sessions.forget_accumulator(collected)
         return sum(count for _, count in collected.value.values())
-
-    def _abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        try:
-            self._writer.abort(messages, batch_id)
-        except Exception:
-            logger.error("Batch %d could not be aborted", batch_id, exc_info=True)
 
     def _messages(self, collected: Messages, partitions: int) -> list[WriterCommitMessage | None]:
         return [collected.get(i, (None, 0))[0] for i in range(partitions)]

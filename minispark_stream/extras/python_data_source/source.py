@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -29,7 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.errors import PySparkRuntimeError, SparkRuntimeException
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper, _streamReader
@@ -95,21 +96,36 @@ def attempt(session: SparkSession, action: str, what: str, make: Callable[[], An
     try:
         return make()
     except Exception as e:
-        raise analysis_error(
-            session, "PYTHON_DATA_SOURCE_ERROR", action=action, type=what, msg=f"{type(e).__name__}: {e}"
-        ) from e
+        raise analysis_error(session, "PYTHON_DATA_SOURCE_ERROR", action=action, type=what, msg=_told(e)) from e
+
+
+def run(session: SparkSession, action: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the user's code while the query runs; its errors are Spark's PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR."""
+    try:
+        return function(*arguments)
+    except Exception as e:
+        condition = "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR"  # of a SparkException, for which PySpark has no class
+        raise spark_error(session, PySparkException, condition, action=action, msg=_told(e)) from e
+
+
+def _told(error: Exception) -> str:
+    """What Spark receives of an error of the user's code."""
+    return "".join(traceback.format_exception(error))
 
 
 def _stream(session: SparkSession, source: DataSource, schema: StructType) -> PythonMicroBatchStream:
     """The stream of one query, of the kind that the methods of the reader allow."""
     reader = attempt(session, "plan", "initialize source", lambda: _streamReader(source, schema))
-    simple = isinstance(reader, _SimpleStreamReaderWrapper)
-    kind: type[PythonMicroBatchStream] = PythonMicroBatchStream
-    if isinstance(reader.simple_reader if simple else reader, ReaderSupportsTriggerAvailableNow):
-        kind = PythonMicroBatchStreamWithTriggerAvailableNow
-    elif simple or inspect.signature(reader.latestOffset).parameters:
-        kind = PythonMicroBatchStreamWithAdmissionControl
+    kind: type[PythonMicroBatchStream] = run(session, "checkSupportedFeatures", _kind_of, reader)
     return kind(session, source, schema, reader)
+
+
+def _kind_of(reader: Any) -> type[PythonMicroBatchStream]:
+    simple = isinstance(reader, _SimpleStreamReaderWrapper)
+    takes_limit = simple or bool(inspect.signature(reader.latestOffset).parameters)
+    if isinstance(reader.simple_reader if simple else reader, ReaderSupportsTriggerAvailableNow):
+        return PythonMicroBatchStreamWithTriggerAvailableNow
+    return PythonMicroBatchStreamWithAdmissionControl if takes_limit else PythonMicroBatchStream
 
 
 class PythonMicroBatchStream(Source):
@@ -159,13 +175,7 @@ class PythonMicroBatchStream(Source):
         return list(islice(partitions, len(partitions))), kept  # PySpark asks for their number, too: a generator is refused
 
     def _call(self, action: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except Exception as e:
-            raise spark_error(
-                self._session, SparkRuntimeException, "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR", action=action,
-                msg=f"{type(e).__name__}: {e}",
-            ) from e
+        return run(self._session, action, function, *arguments)
 
 
 class PythonMicroBatchStreamWithAdmissionControl(PythonMicroBatchStream, SupportsAdmissionControl):

@@ -52,14 +52,12 @@ from minispark_stream.engine.operators.base import (
     BatchContext,
     StatefulOperator,
     StateVariables,
-    check_event_time,
-    event_time_column,
-    event_time_names,
     parts_of_function,
     state_schema,
 )
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
+from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
 from minispark_stream.engine.operators.flat_map_groups_with_state import pandas_conf
 from minispark_stream.engine.operators.group_state_rows import without_collations
 from minispark_stream.engine.operators.told import FIRED

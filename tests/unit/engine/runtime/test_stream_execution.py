@@ -10,6 +10,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, _accumulatorRegistry
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors.exceptions import captured
 
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import JavaError
@@ -20,7 +21,7 @@ from minispark_stream.engine.runtime.micro_batch_execution_context import MicroB
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.run_batch import run_batch
 from minispark_stream.engine.runtime.stream_execution import QueryStopped, StreamExecution
-from minispark_stream.engine.runtime.stream_failure import StreamFailure
+from minispark_stream.engine.runtime.stream_failure import StreamFailure, error_of_job
 from minispark_stream.engine.sinks.foreach_batch import ForeachBatchUserFunctionError
 from minispark_stream.lens.trace.recorder import Recorder
 
@@ -114,12 +115,23 @@ def test_the_faces_of_a_failure(no_jvm: None) -> None:
 
 
 def test_the_cause_of_a_foreach_batch_error_is_the_users_own(no_jvm: None) -> None:
-    sinks = ForeachBatchUserFunctionError(
-        message="the function failed", errorClass="FOREACH_BATCH_USER_FUNCTION_ERROR", messageParameters={}
-    )
-    failure = StreamFailure("1", "2", raised(sinks, raised(ValueError("no"))), "where")
-    assert failure.condition == "FOREACH_BATCH_USER_FUNCTION_ERROR" and "the function failed" in failure.message
-    assert failure.returned()._desc == "no\nwhere" and "ValueError: no" in failure.stack_trace
+    own = raised(ValueError("no"))
+    failure = StreamFailure("1", "2", raised(ForeachBatchUserFunctionError(own), own), "where")
+    assert failure.condition == "FOREACH_BATCH_USER_FUNCTION_ERROR"
+    assert failure.message.startswith("[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function")
+    assert "in raised\n" in failure.message and failure.message.endswith("ValueError: no\n SQLSTATE: 39000")
+    assert failure.returned()._desc.startswith("An exception was raised by the Python Proxy. Return Message: Traceback")
+    assert failure.raised().__cause__ is own is failure.returned().__cause__
+    assert str(failure.error).endswith("sink. Reason: ValueError: no SQLSTATE: 39000"), "in one line for the log, which has the traceback"
+
+
+def test_only_the_error_of_a_job_may_be_that_of_a_state_store(no_jvm: None) -> None:
+    text = "SparkRuntimeException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] lost SQLSTATE: 58030"
+    of_job = captured.PythonException(desc="An exception was thrown from the Python worker:\n" + text, stackTrace=text)
+    assert str(error_of_job(of_job)) == "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] lost SQLSTATE: 58030"
+    of_function = ForeachBatchUserFunctionError(of_job)
+    for error in (of_function, ValueError(text), captured.StreamingQueryException(desc=text, stackTrace=text)):
+        assert error_of_job(error) is error
 
 
 def test_a_stopped_query_does_not_begin_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
