@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,12 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from minispark_stream import MiniSparkSession, explain_output, inspect
 from minispark_stream.tools.compare.runner import confs_set
 from tests.conformance.conftest import Compare
+from tests.conformance.real_time_checkpoint import QUERIES as QUERIES_IN_REAL_TIME
 from tests.conformance.test_rocksdb_state import (
     ASKED,
     FILES,
@@ -239,3 +244,51 @@ def test_sparks_tool_divides_the_state_of_the_model_anew(spark: SparkSession, mi
     assert [told for told in found if isinstance(told, tuple)] == [(8, 8, 2), (8, 7, 5), (8, 6, 1)]
     assert "STREAMING_UNFINISHED_REPARTITION_DETECTED" in found[-1][0]
     assert found[-3] == [*((k, 3) for k in "abcdef"), ("g", 2), ("h", 1)]
+
+
+class Letters(DataSource):
+    """Offsets like those of the stream that has written a real-time checkpoint."""
+
+    class Reader(DataSourceStreamReader):
+        def initialOffset(self) -> dict:
+            return {"0": 0}
+
+        def latestOffset(self) -> dict:  # type: ignore[override]
+            return {"0": 5}
+
+        def partitions(self, start: dict, end: dict) -> list[InputPartition]:
+            return [InputPartition(i) for i in range(start["0"], end["0"])]
+
+        def read(self, partition: Any) -> Any:
+            yield ("ababc"[partition.value],)
+
+    @classmethod
+    def name(cls) -> str:
+        return "letters"
+
+    def schema(self) -> str:
+        return "value string"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return Letters.Reader()
+
+
+def test_micro_batches_go_on_with_the_state_of_real_time_mode(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.conformance.real_time_checkpoint", str(tmp_path / "begun")]
+    subprocess.run(program, cwd=Path(__file__).parents[2], check=True, capture_output=True, timeout=300)
+    assert "StatefulStreamlineAggregate" in (tmp_path / "begun/count/state/0/_metadata/metadata").read_text()
+    spark.dataSource.register(Letters)
+    seen: dict[str, Any] = {}
+    for name, query in QUERIES_IN_REAL_TIME.items():
+        for engine, session in (("spark", spark), ("model", mini)):
+            checkpoint, rows = tmp_path / engine / name, list[Any]()
+            shutil.copytree(tmp_path / "begun" / name, checkpoint)
+            with confs_set(spark, confs(CHANGELOGS | IDS)):
+                writer = query(session.readStream.format("letters").load()).writeStream.outputMode("update")
+                writer = writer.foreachBatch(lambda batch, _: rows.extend(sorted(map(tuple, batch.collect()))))  # noqa: B023
+                running = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+                running.awaitTermination()
+            kept = (checkpoint / "state/0/_metadata/metadata").read_text()
+            seen[engine, name] = rows, kept, [operator.operatorName for operator in running.lastProgress.stateOperators]
+    assert seen["model", "count"] == seen["spark", "count"] and seen["model", "count"][0] == [("b", 2), ("c", 1)]
+    assert seen["model", "distinct"] == seen["spark", "distinct"] and seen["model", "distinct"][0] == [("c",)]

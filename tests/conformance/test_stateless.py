@@ -99,6 +99,22 @@ def test_observed_metrics_of_the_user_are_reported(compare: Compare) -> None:
     assert spark == model
 
 
+def test_a_user_may_give_any_name_to_what_is_observed_beside_a_watermark(compare: Compare) -> None:
+    """The model observes event times in the same way."""
+    names = ("eventTimeStats:0", "eventTimeStats", "max")
+
+    def build(session: Any, input_dir: str) -> Any:
+        times = session.readStream.text(input_dir).select(F.expr("timestamp_seconds(int(value))").alias("max"))
+        for name in names:
+            times = times.observe(name, F.count("*").alias("count"))
+        return times.withWatermark("max", "1 second").dropDuplicates(["max"])
+
+    comparison = compare(build, [["5", "6"], ["9", "9"]])
+    for run in (comparison.spark, comparison.model):
+        assert {name: list(row) for name, row in run.batches[0].progress["observedMetrics"].items()} == dict.fromkeys(names, [2])
+        assert "1970-01-01T00:00:08.000Z" in {b.progress["eventTime"]["watermark"] for b in run.batches}
+
+
 def test_metrics_are_not_reported_where_one_has_no_form_in_json(compare: Compare) -> None:
     odd = {"d": "max(make_dt_interval(i))", "y": "max(make_ym_interval(i))", "v": "first(parse_json('{\"a\":1}'))"}
     metrics = [F.expr(e).alias(x) for x, e in odd.items()]

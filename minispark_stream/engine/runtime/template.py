@@ -212,7 +212,7 @@ class _Compiler:
         index, node_id = next(self._watermark_ids), plan.nodeId().toString()
         [child] = self._below(plan, way)
         same = [w for w in self.watermarks.values() if w.node_id == node_id and w.plan.child().sameResult(plan.child())]
-        observation = same[0].observation if same else f"eventTimeStats:{index}"
+        observation = same[0].observation if same else f"eventTimeStats:{node_id}:{index}"  # no name that a user gives
         event_time = expressions.column(self.session, plan.eventTime())
         ms = F.coalesce(_millis(event_time, plan.eventTime()), F.lit(0))
         rows = plans.of_rows(self.session, plans.no_rows(self.session, plan.child().output()))

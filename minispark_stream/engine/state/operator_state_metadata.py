@@ -10,7 +10,8 @@ now has other stateful operators:
                                              {"operatorInfo":{"operatorId":0,"operatorName":"stateStoreSave"},
                                               "stateStoreInfo":[{"storeName":"default",...}]}     (in one line)
 
-1. `check_operators` reads these files when a query restarts. Each operator id must have the same operator name as before.
+1. `check_operators` reads these files when a query restarts. Each operator id must have the same operator name as before, or
+   that of the operator which real-time mode has in its place and whose state is the same.
 2. If any operator of the checkpoint has no readable metadata, nothing is checked.
 3. Missing files are written.
 
@@ -35,6 +36,8 @@ from minispark_stream.engine.checkpointing.metadata_log import json_object, to_j
 from minispark_stream.engine.state.state_store import state_error
 
 logger = logging.getLogger(__name__)
+
+IN_MICRO_BATCHES = {"StatefulStreamlineAggregate": "stateStoreSave"}  # an operator of real-time mode -> its like
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
         )
         raise state_error(condition, text, "42K03", OpsInCurBatchSeq=after)
     stored = _stored_operators(state_dir) if batch_id > 0 else {}
-    if stored and stored != now:
+    if stored and {id_: IN_MICRO_BATCHES.get(name, name) for id_, name in stored.items()} != now:
         condition = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
         before = _pairs(stored)
         text = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,15 @@ def test_the_first_batch_writes_what_is_missing_and_a_restart_checks_it(tmp_path
         assert "in the metadata: [(OperatorId: 0 -> OperatorName: stateStoreSave)]; " in str(e.value)
         assert f"in current batch: {text}. SQLSTATE: 42K03" in str(e.value)
     assert os.listdir(state) == ["0"]  # nothing was written for a query that was refused
+
+
+def test_the_operator_that_real_time_mode_has_for_an_aggregation_is_one(tmp_path: Path) -> None:
+    check_operators(str(tmp_path), [replace(COUNT, operator_name="StatefulStreamlineAggregate")], batch_id=0)
+    written = (tmp_path / "0/_metadata/metadata").read_bytes()
+    check_operators(str(tmp_path), [COUNT], batch_id=5)
+    assert (tmp_path / "0/_metadata/metadata").read_bytes() == written
+    with pytest.raises(SparkRuntimeException, match="in the metadata: .*OperatorName: StatefulStreamlineAggregate"):
+        check_operators(str(tmp_path), [DEDUPE], batch_id=5)
 
 
 @pytest.mark.parametrize("text", ["", "v2\n{}", "v1\n", "v1\n[]", 'v1\n{"operatorInfo":{}}', "v1\n" + "[" * 100_000])
