@@ -114,8 +114,8 @@ def test_users_code_that_fails(spark: SparkSession, mini: MiniSparkSession, tmp_
     (tmp_path / "in" / "a.txt").write_text("x\n")
     spark.dataSource.register(source_that_fails(where))
     told = []
-    for name, session in (("spark", spark), ("model", mini)):
-        session: Any
+    engines: dict[str, Any] = {"spark": spark, "model": mini}
+    for name, session in engines.items():
         if where in OF_WRITER:
             writer = session.readStream.text(str(tmp_path / "in")).writeStream.format("failing")
         else:

@@ -278,7 +278,7 @@ def test_micro_batches_go_on_with_the_state_of_real_time_mode(spark: SparkSessio
     subprocess.run(program, cwd=Path(__file__).parents[2], check=True, capture_output=True, timeout=300)
     assert "StatefulStreamlineAggregate" in (tmp_path / "begun/count/state/0/_metadata/metadata").read_text()
     spark.dataSource.register(Letters)
-    seen: dict[str, Any] = {}
+    seen: dict[tuple[str, str], Any] = {}
     for name, query in QUERIES_IN_REAL_TIME.items():
         for engine, session in (("spark", spark), ("model", mini)):
             checkpoint, rows = tmp_path / engine / name, list[Any]()

@@ -36,7 +36,7 @@ class ForeachBatchUserFunctionError(PySparkException):
     as a text, which is for the log and the trace, has only the error itself, because the log shows the traceback anyway.
     """
 
-    def __init__(self, error: Exception):
+    def __init__(self, error: BaseException):
         told = "".join(traceback.format_exception(error))
         self.reason = f"An exception was raised by the Python Proxy. Return Message: {told}"
         self._in_short = "".join(traceback.format_exception_only(error)).strip()
