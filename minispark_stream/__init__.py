@@ -46,4 +46,9 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is used, so that `python -m minispark_stream doctor` works even if PySpark is missing."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ImportError as e:
+        from minispark_stream.tools.cause import of_import
+
+        raise of_import(e) from None

@@ -15,9 +15,10 @@ Shown by tests/spark/test_differences.py::test_two_sessions_around_one_spark.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from pyspark.errors import PySparkTypeError, PySparkValueError
+from pyspark.errors import PySparkRuntimeError, PySparkTypeError, PySparkValueError
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.dataframe import let_data_frames_choose_their_engine
@@ -27,7 +28,23 @@ from minispark_stream.engine.sources.table import with_tables_of_files
 from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.streaming_query_manager import StreamingQueryManager
+from minispark_stream.tools.cause import of_start
 from minispark_stream.workers import let_workers_run_this_python, send_this_package, start_workers_ahead
+
+
+def started(start: Callable[[], SparkSession]) -> SparkSession:
+    """The Spark that `start` starts.
+
+    Raises:
+        PySparkRuntimeError: it has not started; the message is one line that names the cause.
+    """
+    try:
+        return start()
+    except Exception as e:
+        told = of_start(e)
+        if told is None:
+            raise
+        raise PySparkRuntimeError(message=told) from None
 
 
 class MiniSparkSession(SparkSession):
@@ -42,6 +59,7 @@ class MiniSparkSession(SparkSession):
     Raises:
         PySparkTypeError: `spark` is not a classic session.
         PySparkValueError: an unknown trace level.
+        PySparkRuntimeError: Spark's workers on this machine cannot run the Python that they are told to run.
     """
 
     streams: StreamingQueryManager
@@ -76,10 +94,10 @@ class MiniSparkSession(SparkSession):
         """`MiniSparkSession.builder`: Spark's builder, with a model session around the session that it returns."""
 
         def getOrCreate(self) -> MiniSparkSession:  # noqa: N802
-            return MiniSparkSession._of(super().getOrCreate())
+            return MiniSparkSession._of(started(super().getOrCreate))
 
         def create(self) -> MiniSparkSession:
-            return MiniSparkSession(super().create())
+            return MiniSparkSession(started(super().create))
 
     @classmethod
     def getActiveSession(cls) -> MiniSparkSession | None:  # noqa: N802

@@ -13,6 +13,11 @@
 docs/testing.md explains everything that `t` can do, and the plugin for pytest.
 """
 
-from minispark_stream.tools.testing.kit import StreamTest, stream_test
+from minispark_stream.tools.cause import of_import
+
+try:
+    from minispark_stream.tools.testing.kit import StreamTest, stream_test
+except ImportError as e:
+    raise of_import(e) from None
 
 __all__ = ["StreamTest", "stream_test"]

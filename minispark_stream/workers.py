@@ -31,9 +31,11 @@ from threading import Thread
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.tools.cause import of_workers
 
 PACKAGE = Path(__file__).parent
 
@@ -48,11 +50,17 @@ def let_workers_run_this_python(context: SparkContext) -> None:
     run on this machine, where the driver's Python has the same path and has the packages that the tasks need; so it is the
     right one. On a cluster, that path may not exist, so there is only a warning. PySpark looks the name up when it wraps a
     function for the workers: a UDF that was called before this session was created keeps the Python that it had.
+
+    Raises:
+        PySparkRuntimeError: on this machine, the workers cannot run with the Python that the user has asked for.
     """
+    is_local = str(context.master).startswith("local")
     asked_for = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
     if asked_for:
-        return
-    if str(context.master).startswith("local"):
+        told = of_workers(context.pythonExec) if is_local and not _workers_run_this_python(context) else None
+        if told is not None:
+            raise PySparkRuntimeError(message=told)
+    elif is_local:
         context.pythonExec = sys.executable
     elif not _workers_run_this_python(context):
         logger.warning(

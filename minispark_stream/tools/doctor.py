@@ -1,22 +1,24 @@
 """What minispark_stream needs on this machine: what is installed, and what is missing.
 
-Models nothing of Spark. It looks at six things and prints one line for each finding:
+Models nothing of Spark. It looks at seven things and prints one line for each finding:
 
 1. Python itself: PySpark 4.3 needs 3.11. And the system: on Windows, Spark's checkpoints need programs of Hadoop.
 2. Java, found as Spark's launcher finds it: $JAVA_HOME/bin/java, else `java` on the PATH; 17 or newer.
 3. `dot`, the program of graphviz that draws the flow diagrams.
-4. Every package, against the ranges of pyproject.toml (read back from the installed metadata, so there is one list).
+4. Every package, against the ranges of pyproject.toml: those in the installed metadata or, if a clone is only on the path, in
+   the file itself.
 5. The Python of Spark's workers: $PYSPARK_PYTHON, else this one, which the model's sessions set for a local Spark.
-6. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
+6. $SPARK_HOME, if it is set: PySpark runs the Spark that is there, whatever pip has installed.
+7. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
 
 Example:
 
     ok       Java 17.0.15 (/usr/bin/java)
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
-    optional nbval: not installed, needed by `test`. Get it: pip install 'minispark_stream[test]'
+    optional nbval: not installed, needed by `test`. Get it: pip install 'nbval>=0.11'
 
-It runs without any package installed: it imports only `packaging`, and only if there are version ranges to check. If PySpark is
-missing on purpose, it says whether `inspect` can run, which needs only three packages.
+It runs without any package installed: it imports only `packaging`, or the copy of it in pip, and only if there are version
+ranges to check. If PySpark is missing on purpose, it says whether `inspect` can run, which needs only three packages.
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 PYTHON_NEEDED = (3, 11)
+SPARK_NEEDED = (4, 3)
 JAVA_NEEDED = 17
 GET_JAVA = (
     "apt-get install openjdk-17-jre-headless; or brew install openjdk@17, and "
@@ -41,7 +46,8 @@ GET_DOT = "apt-get install graphviz, brew install graphviz, or conda install -c 
 
 OF_INSPECT = ("numpy", "pyarrow", "xxhash")
 # A clone of the repository has a Makefile, which installs everything. The extras for developers are only useful there.
-IN_REPOSITORY = (Path(__file__).parents[2] / "Makefile").is_file()
+PROJECT_FILE = Path(__file__).parents[2] / "pyproject.toml"
+IN_REPOSITORY = PROJECT_FILE.with_name("Makefile").is_file()
 SETUP = "make setup, or " if IN_REPOSITORY else ""
 OF_DEVELOPERS = ("site", "test")
 
@@ -76,8 +82,9 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
         *check_system(sys.platform),
         check_java(os.environ, run_quietly),
         check_dot(shutil.which("dot")),
-        *check_packages(own_requirements(), installed_version),
+        *installed_packages(),
         check_worker_python(os.environ, run_quietly),
+        *check_spark_home(os.environ),
     ]
     for finding in findings:
         out(str(finding))
@@ -140,18 +147,22 @@ def check_dot(path: str | None) -> Finding:
 
 
 # (4)
+def installed_packages() -> Iterator[Finding]:
+    yield from check_packages(own_requirements(), installed_version)
+
+
 def check_packages(requirements: Sequence[str], installed: Callable[[str], str | None]) -> Iterator[Finding]:
     if not requirements:
         yield Finding(f"minispark_stream: not installed in {sys.executable}", ok=False,
                       get="make setup, then .venv/bin/python -m minispark_stream doctor; or pip install -e .")
         return
     try:
-        from packaging.requirements import Requirement
+        requirement_class = _requirement_class()
     except ModuleNotFoundError:
         yield Finding("packaging: not installed, so no other package was looked for", ok=False,
                       get=f"{SETUP}pip install packaging")
         return
-    once = {requirement.name: requirement for requirement in reversed([Requirement(line) for line in requirements])}
+    once = {requirement.name: requirement for requirement in reversed([requirement_class(line) for line in requirements])}
     for requirement in reversed(once.values()):
         name, versions = requirement.name, requirement.specifier
         extra = re.search(r'extra == "(\w+)"', str(requirement.marker))
@@ -169,11 +180,34 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
 
 
 def own_requirements() -> list[str]:
-    """The requirements of the installed minispark_stream; empty if it is not installed."""
+    """The requirements of minispark_stream; empty if it is neither installed nor beside its pyproject.toml."""
     try:
         return metadata.requires("minispark_stream") or []
     except metadata.PackageNotFoundError:
-        return []
+        return requirements_of(PROJECT_FILE.read_text(encoding="utf-8")) if PROJECT_FILE.is_file() else []
+
+
+def own_version() -> str:
+    """The version of minispark_stream; of a clone that is only on the path, that of its pyproject.toml."""
+    version = installed_version("minispark_stream")
+    if version is None and PROJECT_FILE.is_file():
+        version = str(tomllib.loads(PROJECT_FILE.read_text(encoding="utf-8"))["project"]["version"])
+    return version or "of unknown version"
+
+
+def requirements_of(text: str) -> list[str]:
+    """The requirements in the text of a pyproject.toml, as the metadata of an installed package have them."""
+    project = tomllib.loads(text)["project"]
+    extras = [f'{line} ; extra == "{extra}"' for extra, lines in project["optional-dependencies"].items() for line in lines]
+    return [*project["dependencies"], *extras]
+
+
+def _requirement_class() -> Any:
+    try:
+        from packaging.requirements import Requirement
+    except ModuleNotFoundError:
+        from pip._vendor.packaging.requirements import Requirement  # type: ignore[assignment]
+    return Requirement
 
 
 def installed_version(name: str) -> str | None:
@@ -205,6 +239,19 @@ def check_worker_python(env: Mapping[str, str], run: Run) -> Finding:
 
 
 # (6)
+def check_spark_home(env: Mapping[str, str]) -> Iterator[Finding]:
+    home = env.get("SPARK_HOME")
+    if not home:
+        return
+    jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
+    version = jars[0].stem.rpartition("-")[2] if jars else None
+    says = f"SPARK_HOME={home}: {f'Spark {version}' if version else 'no Spark there'}"
+    ok = version is not None and version.startswith(f"{dotted(SPARK_NEEDED)}.")
+    yield Finding(says if ok or not version else f"{says}, but {dotted(SPARK_NEEDED)} is needed", ok=ok,
+                  get="unset SPARK_HOME, and PySpark runs the Spark that pip has installed with it")
+
+
+# (7)
 def check_spark(run: Run) -> Finding:
     said = run([sys.executable, "-m", "minispark_stream.tools.preflight"])
     last = said.strip().splitlines()[-1] if said and said.strip() else "it was killed, or took too long"

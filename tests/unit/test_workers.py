@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 from minispark_stream.engine.operators import worker_tuning
 from minispark_stream.engine.operators.worker_tuning import THAWED, do_not_wait, spare_the_collector
@@ -40,12 +41,23 @@ def test_on_this_machine_the_workers_run_the_drivers_python(master):
 
 
 def test_what_the_user_asked_for_stays(monkeypatch):
+    monkeypatch.setattr("minispark_stream.workers.of_workers", lambda python: None)
     asked_by_conf = context("local", **{"spark.pyspark.python": "/opt/python"})
     let_workers_run_this_python(asked_by_conf)
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
     asked_by_environment = context("local")
     let_workers_run_this_python(asked_by_environment)
     assert asked_by_conf.pythonExec == asked_by_environment.pythonExec == "python3"
+
+
+def test_a_python_that_cannot_run_the_workers_is_refused_on_this_machine(monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "/nope")
+    for master in ("local", "local[2]"):
+        asked = context(master)
+        asked.pythonExec = "/nope"
+        with pytest.raises(PySparkRuntimeError, match="PYSPARK_PYTHON=/nope.*does not run.*doctor"):
+            let_workers_run_this_python(asked)
+    let_workers_run_this_python(context("spark://host:7077"))  # what is on its nodes, nobody knows here
 
 
 def test_on_a_cluster_one_line_says_what_to_set(caplog, monkeypatch):

@@ -77,7 +77,7 @@ class DeltaSink(Sink):
     def __init__(self, spec: SinkSpec):
         session, options, output_mode = spec.session, spec.options, spec.output_mode
         if importlib.util.find_spec("deltalake") is None:
-            raise ImportError("The delta sink needs the library deltalake: pip install 'minispark_stream[delta]'")
+            raise ImportError("The delta sink needs the library deltalake: pip install deltalake")
         self._partition_by = normalized_columns(session, spec.df, spec.partition_by, "Partition")
         if (path := options.get("path")) is None:
             raise illegal_argument("'path' is not specified")

@@ -11,7 +11,7 @@ RocksDB).
 
     (count int) 5, then (count long, last string)     020a     read: (5, null)
 
-`fastavro` reads and writes the bytes (`pip install 'minispark_stream[rocksdb]'`). They are not trusted: if they do not fit the
+`fastavro` reads and writes the bytes (`pip install fastavro`). They are not trusted: if they do not fit the
 schema, or others follow them, this is a ValueError. A byte may be a value, or even none: an array says how many elements it
 has. So if a reader gives a `Budget`, its values are counted before they are made (avro_size.py).
 
@@ -57,7 +57,7 @@ class AvroRows:
         try:
             import fastavro
         except ImportError as e:
-            text = "An error occurred during loading state. Avro needs a package: pip install 'minispark_stream[rocksdb]'."
+            text = "An error occurred during loading state. Avro needs a package: pip install fastavro."
             raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030") from e
         self._fastavro: Any = fastavro
         self._json: dict[str, Any] = json.loads(schema_json(schema))

@@ -82,7 +82,7 @@ class RocksDB:
         try:
             from rocksdict import Options, Rdict
         except ImportError as e:
-            text = "An error occurred during loading state. RocksDB needs a package: pip install 'minispark_stream[rocksdb]'."
+            text = "An error occurred during loading state. RocksDB needs a package: pip install rocksdict."
             raise state_error("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED", text, "58030") from e
         for name in os.listdir(folder):  # (1)
             if name.startswith("OPTIONS"):

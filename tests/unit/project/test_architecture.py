@@ -70,6 +70,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
         "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),
+    "tools.doctor": (),
+    "tools.cause": ("tools.doctor",),  # of a wrong installation; needs no PySpark
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": (
         "extras.kafka", "extras.delta", "extras.socket", "extras.python_data_source", "extras.continuous",
@@ -86,9 +88,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.plan", "engine.jvm", "engine.clock",
     ),
     "dataframe": ("readwriter", "engine.plan"),
-    "workers": ("engine.jvm",),  # what the executors are given
+    "workers": ("engine.jvm", "tools.cause"),  # what the executors are given
     "session": (
-        "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "engine.sources", "engine.jvm", "engine.clock",
+        "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "tools.cause", "engine.sources",
+        "engine.jvm", "engine.clock",
     ),
     # -- the tools ----------------------------------------------------------------------------------------------
     "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
@@ -100,17 +103,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "tools.explanation", "tools.compare", "tools.inspection", "lens.view", "lens.trace.trace", "lens.trace",
         "engine.checkpointing", "session", "engine.jvm", "engine.clock", "engine.observer",
     ),
-    "testing": ("tools.testing",),
+    "testing": ("tools.testing", "tools.cause"),
     "tools.symptoms": ("tools.inspection",),
     "tools.flights": (),
-    "tools.doctor": (),
     "tools.course": (),
     "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),
     "tools.preflight": ("tools.compare", "tools.demo", "tools.flights"),
-    "tools.cli": ("tools.demo", "tools.doctor", "tools.course", "tools.inspection", "tools.symptoms"),
+    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.symptoms"),
     "tools": (),
     "__main__": ("tools.cli",),
-    "__init__": ("session", "registry", "tools.compare", "tools.inspection", "tools.explanation"),
+    "__init__": ("tools.cause", "session", "registry", "tools.compare", "tools.inspection", "tools.explanation"),
     "worker_daemon": ("session",),
     "local_worker_daemon": (),
 }

@@ -79,6 +79,18 @@ def test_one_python_is_asked_for_everywhere():
     assert [page.name for page in pages if older.search(page.read_text())] == []
 
 
+def test_nobody_is_told_to_install_what_is_not_on_pypi():
+    """Anybody could put a package of this name there. A path, or an address after @, is meant when one is written."""
+    by_name = re.compile(r"pip install (?:-\S+ )*['\"]?minispark_stream(?:\[[\w,]*\])?['\"]?(?![\[\w'\"]| @|-)")
+    places = ["README.md", "CONTRIBUTING.md", "Makefile", "docs", "minispark_stream", "notebooks", ".devcontainer", ".binder", ".github", "tests"]
+    files = [file for place in places for file in ([ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("*"))]
+    read = [file for file in files if file.suffix in {".md", ".py", ".ipynb", ".toml", ".yml", ""} and file.is_file() and file != Path(__file__)]
+    assert len(read) > 500
+    assert [str(file) for file in read if by_name.search(file.read_text(encoding="utf-8"))] == []
+    assert by_name.search("pip install -q 'minispark_stream[demo,delta]'") and by_name.search("pip install minispark_stream numpy")
+    assert not by_name.search("pip install 'minispark_stream[demo] @ git+https://x'")
+
+
 def test_ci_runs_what_the_readme_tells_a_developer_to_run():
     run = ROOT / ".ci" / "run"
     assert os.access(run, os.X_OK)

@@ -82,6 +82,28 @@ def test_every_place_has_the_same_java():
     assert container["postCreateCommand"] == "make setup"
 
 
+def test_ports_are_published_to_this_machine_alone():
+    """Spark's pages have no password: on all interfaces, everybody in the network of a classroom could end a neighbour's jobs."""
+    compose = yaml.safe_load((ROOT / ".devcontainer" / "compose.yml").read_text())
+    published = [port for service in compose["services"].values() for port in service.get("ports", [])]
+    pages = [ROOT / ".devcontainer" / "Dockerfile", ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    published += [port for page in pages for port in re.findall(r"docker run[^\n]*?((?:-p \S+ ?)+)", page.read_text())]
+    assert len(published) >= 3
+    assert [port for port in published if not re.fullmatch(r"((-p )?127\.0\.0\.1:\d+:\d+ ?)+", port)] == []
+
+
+def test_actions_are_taken_by_commit():
+    """A tag can be moved to other code, and some of these workflows may publish."""
+    used = [
+        (file.name, line.strip()) for file in (ROOT / ".github" / "workflows").glob("*.yml")
+        for line in file.read_text().splitlines() if "uses:" in line
+    ]
+    assert len(used) > 20
+    assert [one for one in used if not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", one[1])] == []
+    hashes = {line.split("uses: ")[1] for _, line in used}
+    assert len({one.split("@")[0] for one in hashes}) == len(hashes), "one action, one commit"
+
+
 def test_binder_gives_the_jvm_a_gigabyte():
     start = ROOT / ".binder" / "start"
     assert os.access(start, os.X_OK)

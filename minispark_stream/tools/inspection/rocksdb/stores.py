@@ -41,7 +41,7 @@ from minispark_stream.tools.inspection.store_versions import StoreVersions
 
 MERGE_VERSION = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
-NO_AVRO = "its rows are in Avro, which needs a package: pip install 'minispark_stream[rocksdb]'"
+NO_AVRO = "its rows are in Avro, which needs a package: pip install fastavro"
 NO_NAMES = "no zip that can be read names its column families"
 
 

@@ -278,7 +278,7 @@ def test_a_gap_is_one_clear_error(store_id: StateStoreId) -> None:
 
 def test_without_rocksdb_the_error_says_how_to_get_it(store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
-    with pytest.raises(SparkRuntimeException, match=re.escape("pip install 'minispark_stream[rocksdb]'")):
+    with pytest.raises(SparkRuntimeException, match=re.escape("pip install rocksdict")):
         batch(worker(store_id, ZIPS), 0, {KEYS[0]: KEYS[0]})
 
 
