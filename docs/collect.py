@@ -16,7 +16,8 @@ A page marks such a part with two comments; what is between them is replaced:
 6. `behaviours`: what docs/behaviours.toml lists, with links to notebooks, modules and tests.
 7. `benchmark`: the table of docs/bench.json, which is what `make bench` wrote into build/bench, and what it says;
    `benchmark-notes`: why some of it is so; `benchmark-in-short`: the README's part; `estimate`: what follows for a cluster.
-8. `symptoms`: the entries of minispark_stream/tools/symptoms.toml; `symptoms-prelude`: the lines that their code begins with.
+8. `symptoms`: the entries of minispark_stream/tools/symptoms/entries; `symptoms-contents`: their groups;
+   `symptoms-prelude`: the lines that their code begins with.
 9. `types`: the table of tests/conformance/types.json, which is what the long run of tests/conformance/test_types.py wrote.
 10. `growth`: what docs/growth.json says, which bench_growth has written.
 11. `measured NAME`: the text of a measurement in docs/measured.toml, with its `values` in their places; `measured NAME short`:
@@ -43,7 +44,7 @@ from typing import Any
 import pyspark
 
 from minispark_stream.tools.course import LESSONS
-from minispark_stream.tools.symptoms import prelude, symptoms
+from minispark_stream.tools.symptoms import groups, prelude
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "minispark_stream"
@@ -57,6 +58,7 @@ ENGINE = (
     "extras/python_data_source/", "extras/rocksdb/", "extras/async_progress_tracking/",
 )
 
+SHOWN_SIGNS = 4  # error conditions and messages of a symptom
 MARK = re.compile(r"(<!-- collect: (.+?) -->\n).*?(<!-- end -->)", re.S)
 CAMEL_CASE = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
 DOCUMENT = re.compile(r"\bAbout [a-z]+|\b[A-Z][a-z]+ document\b|SIGMOD'18 paper|Execution flow|From query to the plan|"
@@ -422,12 +424,32 @@ def estimate() -> Iterator[str]:
     ).split("\n")
 
 
+def symptoms_contents() -> Iterator[str]:
+    yield _line("what you see", "", "entries")
+    yield _line(*["---"] * 3)
+    yield from (_line(f"[{one.title}](#{_anchor(one.title)})", one.about, str(len(one.symptoms))) for one in groups())
+
+
 def symptoms_page() -> Iterator[str]:
-    for one in symptoms():
-        sign = f"`{one.raises}`" if one.raises else f"\"{one.says}\"" if one.says else "no error"
-        notebook = f"[notebook {one.see}](../notebooks/{NOTEBOOKS[one.see]})"
-        yield from (f"### {one.title}", "", f"{sign} · {notebook}", "", one.means, "", f"**The way out.** {one.way_out}", "")
-        yield from ("```python", one.code.strip("\n"), "```", "")
+    for group in groups():
+        yield from (f"## {group.title}", "", group.about, "")
+        for one in group.symptoms:
+            yield from (f"### {one.title}", "", one.means, "", f"**The way out.** {one.way_out}", "")
+            signs = [f"`{words}`" for words in (*one.conditions, *one.says)]
+            more = f", and {len(signs) - SHOWN_SIGNS} more" if len(signs) > SHOWN_SIGNS else ""
+            says = f"Spark says {', '.join(signs[:SHOWN_SIGNS])}{more}." if signs else "There is no error."
+            yield from (f"{says} Read more: {_page_link(one.see)}.", "")
+            if one.code:
+                yield from ("```python", one.code.strip("\n"), "```", "")
+
+
+def _page_link(see: str) -> str:
+    return f"[notebook {see}](../notebooks/{NOTEBOOKS[see]})" if see.isdigit() else f"[{see}]({see}.md)"
+
+
+def _anchor(title: str) -> str:
+    """As GitHub and the site make it from a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def symptoms_prelude() -> Iterator[str]:
@@ -499,8 +521,8 @@ def types() -> Iterator[str]:
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
     "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark, "benchmark-notes": benchmark_notes,
-    "benchmark-in-short": benchmark_in_short,
-    "estimate": estimate, "symptoms": symptoms_page, "symptoms-prelude": symptoms_prelude,
+    "benchmark-in-short": benchmark_in_short, "estimate": estimate,
+    "symptoms": symptoms_page, "symptoms-contents": symptoms_contents, "symptoms-prelude": symptoms_prelude,
     "types": types, "growth": growth, "measured": measured, "measured-on": measured_on,
 }
 

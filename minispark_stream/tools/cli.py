@@ -3,7 +3,7 @@
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
-    python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do
+    python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
     python -m minispark_stream why CHECKPOINT      why a query emits nothing
     python -m minispark_stream doctor              what is installed and what is missing
     python -m minispark_stream --version           the version of the package, and that of PySpark
@@ -50,14 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
         return command.run(args)
     if args.command == "why":
-        from minispark_stream.tools.symptoms import why
+        from minispark_stream.tools.symptoms import command
 
-        try:
-            print(why(args.message))
-        except ValueError as e:
-            print(e, file=sys.stderr)
-            return 1
-        return 0
+        return command.run(args.message)
     if args.command == "course":
         from minispark_stream.tools.course import course
 
@@ -129,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
     why = commands.add_parser("why", help="what an error message means, or why the query of a checkpoint emits nothing")
-    why.add_argument("message", help="an error message, an error condition, a few words, or the folder of a checkpoint")
+    why.add_argument("message", help="a message, a condition, a question, a log file (- for stdin), or a checkpoint")
     course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
     course.add_argument("folder", type=Path, help="where to copy them; files that already exist are not changed")
     doctor = commands.add_parser("doctor", help="what is installed and what is missing")

@@ -1,0 +1,218 @@
+"""Which entry fits a message, or a question; and which are the nearest, if none does.
+
+1. Spark's own words: an error condition, or a template whose fixed words the message has in their order. The last one wins,
+   because a message ends with its cause; before that, entries about an error beat those about a warning, and those that say
+   more beat those that only wrap another message. Entries with one condition are told apart by their templates.
+2. If there are none, words are compared. A word weighs more the fewer entries have it, and a word that no entry has weighs
+   most. A template fits if the message has nearly all of its weight in the right order, or is itself a part of it.
+3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less.
+4. Below a threshold, nothing fits. The answer is then the nearest entries, under a sentence that says so.
+
+    Index(symptoms()).look_up("my windows never come out")    Answer(found=True, symptoms=[Nothing comes out in append mode])
+
+Models: nothing of Spark.
+Shown by tests/unit/tools/symptoms/test_messages.py.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from minispark_stream.tools.symptoms.entries import Symptom
+from minispark_stream.tools.symptoms.words import plain, stems
+
+GAP = re.compile(r"<[^<>]+>")
+WIDEST_GAP = 60  # words that may stand for one <...> of a template
+NEAREST = 3
+MOST_WORDS = 400  # of a message that are compared one by one
+WINDOW = 60  # words, in which those of a template must lie
+FEWEST_WORDS = 4  # that a template and a message must have in common
+SAYS_ENOUGH, ASKS_ENOUGH = 0.8, 0.45
+OF_TITLE, OF_QUESTION, OF_TEMPLATE, OF_TEXT = 6, 4, 2, 1  # how much a word counts, by its place in the entry
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The entries that fit, the best first; or, if `found` is false, those that are nearest."""
+
+    found: bool
+    symptoms: tuple[Symptom, ...]
+
+    def __str__(self) -> str:
+        if self.found:
+            return "\n\n".join(map(str, self.symptoms))
+        if not self.symptoms:
+            return "No entry fits. docs/symptoms.md lists all entries."
+        return "\n".join(["No entry fits. The nearest are:", *(f"  {one.title} ({one.page})" for one in self.symptoms)])
+
+
+class Place(NamedTuple):
+    """Of words in a message; of two that end together, the longer ones say more."""
+
+    end: int
+    length: int
+
+
+NOWHERE = Place(-1, 0)
+
+
+@dataclass(frozen=True)
+class _Phrase:
+    """A title, a question or a template, and its words."""
+
+    symptom: Symptom
+    words: tuple[str, ...]
+    counts: int
+
+    @cached_property
+    def set(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+
+class Index:
+    def __init__(self, known: Sequence[Symptom]):
+        self._known = known
+
+    def look_up(self, message: str) -> Answer:
+        text = plain(message)
+        said = self._said_in(text)  # (1)
+        if said:
+            return Answer(True, tuple(said))
+        score = self._scores(stems(text)[-MOST_WORDS:])
+        best = sorted((one for one in self._known if score[one.title] > 0), key=lambda one: -score[one.title])[:NEAREST]
+        if best and score[best[0].title] >= 1:
+            return Answer(True, (best[0],))
+        return Answer(False, tuple(best))  # (4)
+
+    # -- (1) ---------------------------------------------------------------------------------------------------
+
+    def said_in(self, message: str) -> list[Symptom]:
+        """The entries whose conditions or templates a message has."""
+        return self._said_in(plain(message))
+
+    def _said_in(self, text: str) -> list[Symptom]:
+        words = set(text.split())
+        at = {one.title: place for one in self._known if (place := self._last_place(one, text, words)) > NOWHERE}
+        named = [one for one in self._known if one.title in at]
+        most = max((_rank(one, at[one.title]) for one in named), default=None)
+        return [one for one in named if _rank(one, at[one.title]) == most]
+
+    @cached_property
+    def _templates(self) -> dict[str, list[list[str]]]:
+        return {one.title: [fixed(template) for template in one.says] for one in self._known}
+
+    def _last_place(self, symptom: Symptom, text: str, words: set[str]) -> Place:
+        """Where the last condition or template of an entry is in a message."""
+        places = [NOWHERE]
+        for condition in symptom.conditions:
+            if condition in words or any(word.startswith(f"{condition}.") for word in words):
+                places.append(Place(text.rindex(condition) + len(condition), len(condition)))
+        for parts in self._templates[symptom.title]:
+            if all(part in text for part in parts):
+                between = rf"(?: \S+){{0,{WIDEST_GAP}}}? "
+                found = re.finditer(between.join(rf"\b{re.escape(part)}\b" for part in parts), text)
+                places += [Place(one.end(), len(one.group())) for one in found]
+        return max(places)
+
+    # -- (2) and (3) -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _phrases(self) -> list[_Phrase]:
+        return [phrase for one in self._known for phrase in _phrases(one)]
+
+    @cached_property
+    def _counts(self) -> dict[str, Counter[str]]:
+        """How much each word counts in each entry."""
+        counts = {one.title: Counter(stems(plain(f"{one.means} {one.way_out}"))) for one in self._known}
+        for phrase in self._phrases:
+            counts[phrase.symptom.title].update(dict.fromkeys(phrase.words, phrase.counts))
+        return counts
+
+    @cached_property
+    def _usual_length(self) -> float:
+        return sum(words.total() for words in self._counts.values()) / len(self._known)
+
+    @cached_property
+    def _weight(self) -> dict[str, float]:
+        entries = Counter(word for words in self._counts.values() for word in words)
+        return {word: self._weight_of(count) for word, count in entries.items()}
+
+    def _weight_of(self, entries: int) -> float:
+        return math.log((1 + len(self._known)) / (0.5 + entries))
+
+    def _sum(self, words: Iterable[str]) -> float:
+        unknown = self._weight_of(0)
+        return sum(self._weight.get(word, unknown) for word in words)
+
+    def _scores(self, message: list[str]) -> dict[str, float]:
+        """For each entry, how well it fits: 1 or more is enough."""
+        asked = frozenset(message)
+        of_message = self._sum(asked) or 1.0
+        in_phrase = {one.title: 0.0 for one in self._known}
+        said = dict(in_phrase)
+        windows = [message[at : at + WINDOW] for at in range(0, max(1, len(message) - WINDOW // 2), WINDOW // 2)]
+        for phrase in self._phrases:
+            common, of_phrase = self._sum(asked & phrase.set), self._sum(phrase.set)
+            if common:
+                title = phrase.symptom.title
+                in_phrase[title] = max(in_phrase[title], 2 * common / (of_message + of_phrase))
+                if phrase.counts == OF_TEMPLATE and common >= 0.5 * min(of_message, of_phrase):
+                    said[title] = max(said[title], *(self._has(phrase.words, window) for window in windows))
+        in_entry = {one.title: self._in_entry(asked, one) / of_message for one in self._known}
+        asks = {title: 0.6 * in_entry[title] + 0.4 * in_phrase[title] for title in said}
+        if len(asked) == 1:  # one word is no question, unless an entry asks just this
+            asks = {title: of_phrase if of_phrase == 1 else 0.5 * asks[title] for title, of_phrase in in_phrase.items()}
+        return {title: max(said[title] / SAYS_ENOUGH, asks[title] / ASKS_ENOUGH) for title in said}
+
+    def _in_entry(self, asked: Iterable[str], symptom: Symptom) -> float:
+        """The weight of the words that an entry has: of a word that counts much there nearly all (as BM25 does it)."""
+        counts = self._counts[symptom.title]
+        long = counts.total() / self._usual_length
+        return sum(self._weight[word] * counts[word] / (counts[word] + 1.4 + 0.6 * long) for word in asked if word in counts)
+
+    def _has(self, phrase: Sequence[str], message: Sequence[str]) -> float:
+        """How much of a template a message has, or the template of a message."""
+        common = _in_order(phrase, message)
+        if len(common) < FEWEST_WORDS:
+            return 0.0
+        says_the_rarest = max(phrase, key=self._weight.__getitem__) in common
+        return max(self._sum(common) / self._sum(phrase) * says_the_rarest, self._sum(common) / self._sum(message))
+
+
+def _rank(symptom: Symptom, place: Place) -> tuple[bool, bool, Place]:
+    return not symptom.warns, not symptom.wraps, place
+
+
+def _phrases(symptom: Symptom) -> Iterator[_Phrase]:
+    yield _Phrase(symptom, tuple(stems(plain(symptom.title))), OF_TITLE)
+    yield from (_Phrase(symptom, tuple(stems(plain(text))), OF_QUESTION) for text in symptom.ask)
+    yield from (_Phrase(symptom, tuple(stems(" ".join(fixed(text)))), OF_TEMPLATE) for text in symptom.says)
+
+
+def fixed(template: str) -> list[str]:
+    """The words of a template between its gaps."""
+    return [words for part in GAP.split(template) if (words := plain(part))]
+
+
+def _in_order(phrase: Sequence[str], message: Sequence[str]) -> list[str]:
+    """The longest list of words that both have in the same order."""
+    rows = [[0] * (len(message) + 1) for _ in range(len(phrase) + 1)]
+    for i, word in enumerate(phrase):
+        for j, other in enumerate(message):
+            rows[i + 1][j + 1] = rows[i][j] + 1 if word == other else max(rows[i][j + 1], rows[i + 1][j])
+    found, i, j = [], len(phrase), len(message)
+    while i and j:
+        if rows[i][j] == rows[i - 1][j]:
+            i -= 1
+        elif rows[i][j] == rows[i][j - 1]:
+            j -= 1
+        else:
+            found.append(phrase[i - 1])
+            i, j = i - 1, j - 1
+    return found[::-1]

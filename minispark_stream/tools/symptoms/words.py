@@ -1,0 +1,110 @@
+"""A message as it is compared: without what differs from run to run, and without what only wraps it.
+
+1. Left out are colours of a terminal, times and levels of a log, and the lines of a stack but those of a state store.
+2. Left out are the envelopes, into which Spark, py4j and the JVM put the message of the cause.
+3. Paths (but for the folder _spark_metadata), ids, numbers and quotes are left out; of the full name of a class, its last
+   part is kept.
+4. What remains are words in small letters; an error condition such as STREAM_FAILED is one word.
+5. For a comparison of single words, an ending goes, and words of the same meaning become one.
+
+    26/03/01 12:00:00 WARN Foo: Partition t-0's offset was changed from 12 to 3    partition offset was changed from to
+
+Models: nothing of Spark.
+Shown by tests/unit/tools/symptoms/test_words.py.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
+LOG = re.compile(
+    r"^[ \t]*(?:\[?\d{2,4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*\s+)?(?:\[[\w .#-]+\]\s+)?"
+    r"(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\s+(?:\[[\w .#-]+\]\s+)?[\w.$]+(?::\d+)?(?::\s|\s+-\s)",
+    re.M,
+)
+STACK = re.compile(
+    r"^[ \t]*(?:at (?!org\.apache\.spark\.sql\.execution\.streaming\.state\.)[\w.$<>/]+\(.*"
+    r'|\.\.\. \d+ (?:more|common frames omitted)|File ".*", line \d+.*|\^+|Traceback \(most .*)$',
+    re.M,
+)
+ENVELOPES = re.compile(
+    r"\[STREAM_FAILED\] |(?:Streaming )?Query (?:\S+ )?\[id = [^]]{0,200}\] terminated with (?:exception|error):?"
+    r"|An error occurred while calling \w{1,40}:?[\w.]{0,200}|Exception in thread \"[^\"]{0,200}\" |Caused by: |SQLSTATE: \w{5}"
+    r"|Job aborted due to stage failure: |Task \d+ in stage [\d.]+ failed \d+ times, most recent failure: "
+    r"|(?:Writing job|Job) aborted\.?|Driver stacktrace:|JVM stacktrace:"
+    r"|\[?TASK_WRITE_FAILED\]? Task failed while writing rows[^.]{0,300}\."
+    r"|Lost task [\d.]+ in stage [\d.]+ \(TID \d+\)(?: \([^)]{0,200}\))?:? "
+    r"|During handling of the above exception, another exception occurred:",
+)
+CLASS = re.compile(r"\b(?:[a-z_][\w$]{0,60}\.){2,12}([A-Z]\w*)")
+PATH = re.compile(r"(?<![\w/])(?:[a-z][a-z0-9+]{0,20}:/+|~?/|\.{1,2}/|[A-Za-z]:\\)[^\s'\",;)\]]+")
+MANIFEST = "_spark_metadata"
+ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=\w*\d)[0-9a-f]{12,}\b|\b[\w.]{1,100}@[0-9a-f]{4,}", re.I)
+APOSTROPHE = re.compile(r"['’](?:s\b)?")
+CONDITION = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z][A-Z0-9_]+)?|_LEGACY_ERROR_TEMP_\d+|_LEGACY_ERROR_TEMP_[A-Z0-9_]+"
+WORD = re.compile(rf"(?:{CONDITION})\b|[^\W\d_]+(?:[-_]?\w+)*")
+IS_CONDITION = re.compile(CONDITION)
+LITTLE = frozenset(  # words that say nothing here
+    "a an and are as at be been but by can could do does for from had has have how i if in into is it its me my of on or "
+    "our please so than that the their them then there these they this to us was we were what when where which who why will "
+    "with would you your must should set using use used get gets got want need needs try also just some about work works "
+    "working way possible help issue problem here via per spark structured streaming stream pyspark org apache java lang "
+    "scala sql exception error query".split()
+)
+ENDINGS = re.compile(r"(?:ations?|ings?|ed|es|s|e|ly)$")
+SAME_AS = {  # a word, and those of the same meaning
+    "no": "nothing none never not cannot can't doesn't don't isn't empty without",
+    "miss": "missing lost lose",
+    "output": "emitted emit emits produced result results",
+    "write": "written wrote",
+    "rows": "records record row events messages",
+    "dataframe": "df",
+    "fail": "crash crashes dies died",
+    "kill": "killed",
+    "outofmemoryerror": "oom",
+    "duplicate": "twice duplicated doubled",
+    "increase": "grow grows growing",
+    "run": "ran running",
+    "folder": "directory dir",
+    "big": "huge large many",
+    "stand": "stuck stands",
+    "hang": "hangs hanging",
+    "change": "modify alter edit upgrade",
+    "keep": "keeps",
+    "restart": "resume restarted restarts recover",
+    "slow": "slowly latency",
+    "time": "seconds",
+}
+SAME = {word.replace("'", ""): meant for meant, words in SAME_AS.items() for word in words.split()}
+
+
+def plain(text: str) -> str:
+    """The words of a message, one space between them."""
+    text = LOG.sub("", STACK.sub("", TERMINAL.sub("", text)))  # (1)
+    text = ENVELOPES.sub(" ", CLASS.sub(r"\1", text))  # (2)
+    text = APOSTROPHE.sub("", ID.sub(" ", PATH.sub(_of_path, text)))  # (3)
+    return " ".join(word if IS_CONDITION.fullmatch(word) else word.lower() for word in WORD.findall(text))  # (4)
+
+
+def _of_path(path: re.Match[str]) -> str:
+    """The log of a file sink is known by its name."""
+    return f" {MANIFEST} " if MANIFEST in path.group() else " "
+
+
+def stems(text: str) -> list[str]:
+    """The words of a plain text that say something, without their endings."""
+    return [stem for word in text.split() for stem in _stems_of(word)]
+
+
+@lru_cache(maxsize=1 << 14)
+def _stems_of(word: str) -> tuple[str, ...]:  # (5)
+    parts = (part for part in re.split(r"[-_.]", word.lower()) if part)
+    return tuple(_stem(part) for part in parts if part not in LITTLE)
+
+
+def _stem(word: str) -> str:
+    word = SAME.get(word, word)
+    short = ENDINGS.sub("", word)
+    return short if len(short) > 2 else word
