@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
         return command.run(args)
     if args.command == "why":
-        from minispark_stream.tools.symptoms import command
+        from minispark_stream.tools.symptoms.command import run as run_why
 
-        return command.run(args.message)
+        return run_why(args.message)
     if args.command == "course":
         from minispark_stream.tools.course import course
 

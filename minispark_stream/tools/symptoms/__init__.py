@@ -34,7 +34,7 @@ __all__ = ["Answer", "Group", "Symptom", "answer", "groups", "look_up", "prelude
 
 def look_up(message: str) -> Answer:
     """The entries for a message of Spark, an error condition, or a question in plain words."""
-    return _index().look_up(message)
+    return _index().look_up(message)  # (2)
 
 
 def answer(asked: str) -> Answer | OutputExplanation:

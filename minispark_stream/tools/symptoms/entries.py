@@ -1,6 +1,6 @@
 """The entries: what goes wrong in a streaming query, what it means, and the way out.
 
-1. They are written down in the files of the folder `entries`, one file for each group, in the order of the page
+1. They are written down in the files of the folder `texts`, one file for each group, in the order of the page
    docs/symptoms.md. A file begins with the `title` of its group and a line that introduces it.
 2. An entry is found by the error conditions that Spark names, by Spark's own words, or by the words with which people ask.
 3. Spark's words are templates, as in Spark's error-conditions.json: `<...>` stands for what differs from run to run.
@@ -13,6 +13,7 @@ Shown by tests/unit/tools/symptoms/test_entries.py, tests/conformance/test_sympt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -85,13 +86,15 @@ def symptoms() -> list[Symptom]:
 
 
 def _group(read: dict[str, Any]) -> Group:
-    lists = "conditions", "says", "ask"
-    entries = ({name: tuple(value) if name in lists else value for name, value in one.items()} for one in read["symptom"])
-    return Group(read["title"], read["about"], tuple(Symptom(**one) for one in entries))
+    return Group(read["title"], read["about"], tuple(_symptom(**one) for one in read["symptom"]))
+
+
+def _symptom(conditions: Sequence[str] = (), says: Sequence[str] = (), ask: Sequence[str] = (), **others: Any) -> Symptom:
+    return Symptom(conditions=tuple(conditions), says=tuple(says), ask=tuple(ask), **others)
 
 
 def _folder() -> Traversable:
-    return files("minispark_stream.tools.symptoms").joinpath("entries")
+    return files("minispark_stream.tools.symptoms").joinpath("texts")
 
 
 def _read(file: Traversable) -> dict[str, Any]:

@@ -136,6 +136,9 @@ PROCESS_STATE = {
     "engine.state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
+    "tools.symptoms._index": "the words of all entries",
+    "tools.symptoms.entries.groups": "the entries, as they are in the package",
+    "tools.symptoms.words._stems_of": "the stems of a word",
     "engine.jvm.plans._class_tag": "one for each JVM",
     "engine.jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
     "engine.jvm.scala._companion": "a look-up in the JVM for a Scala object",
