@@ -13,14 +13,13 @@ Shown by tests/unit/tools/symptoms/test_entries.py, tests/conformance/test_sympt
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
-
-import tomllib
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ Delta; the others are from public questions and issues.
 from __future__ import annotations
 
 import time
+import tomllib
 
 import pytest
-import tomllib
 
 from minispark_stream.tools.symptoms import look_up, symptoms, why
 from minispark_stream.tools.symptoms.matching import Index
