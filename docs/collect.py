@@ -15,13 +15,8 @@ A page marks such a part with two comments; what is between them is replaced:
 5. `glossary`: what every module that re-implements a part of Spark is, with Spark's classes and the sections of the documents.
 6. `behaviours`: what docs/behaviours.toml lists, with links to notebooks, modules and tests.
 7. `benchmark`: the table of docs/bench.json, which is what `make bench` wrote into build/bench, and what it says;
-<<<<<<< HEAD
    `benchmark-notes`: why some of it is so; `benchmark-in-short`: the README's part; `estimate`: what follows for a cluster.
 8. `symptoms`: the entries of minispark_stream/tools/symptoms/texts; `symptoms-contents`: their groups;
-=======
-   `benchmark-in-short`: the same for the README; `estimate`: what follows from it for a cluster.
-8. `symptoms`: the entries of minispark_stream/tools/symptoms/texts; `symptoms-contents`: their groups;
->>>>>>> f2f1742 (why: the entries lie in texts/, beside the module that reads them)
    `symptoms-prelude`: the lines that their code begins with.
 9. `types`: the table of tests/conformance/types.json, which is what the long run of tests/conformance/test_types.py wrote.
 10. `growth`: what docs/growth.json says, which bench_growth has written.
