@@ -83,6 +83,13 @@ def test_a_file_too_old_is_ignored(compare: Compare) -> None:
     assert [row for b in comparison.model.batches for row in b.rows] == [("new",), ("fresh",)]
 
 
+def test_a_file_that_changes_is_read_again_once_it_has_been_forgotten(compare: Compare) -> None:
+    steps = [files(("a.txt", f"{row}\n", s), ("b.txt", "b\n", 1)) for row, s in (("a", 1), ("not seen", 2))]
+    steps += [files(("c.txt", "c\n", 100)), files(("a.txt", "seen\n", 101))]
+    comparison = compare(lambda s, d: text(s, d, maxFileAge="10s"), steps, trigger=NOW)
+    assert [row for b in comparison.model.batches for row in sorted(b.rows)] == [("a",), ("b",), ("c",), ("seen",)]
+
+
 def test_file_name_only(compare: Compare) -> None:
     steps = [files(("a/x.txt", "one\n", 1)), files(("b/x.txt", "again\n", 2), ("b/y.txt", "two\n", 3))]
     compare(lambda s, d: text(s, f"{d}/*", fileNameOnly="true"), steps, trigger=NOW)

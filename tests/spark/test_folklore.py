@@ -563,11 +563,7 @@ def _(lab: Any) -> Runs:
         query.stop()
         return time.monotonic() - before
 
-    @F.udf("string")
-    def sleepy(text: str) -> str:
-        time.sleep(40)
-        return text
-
+    sleepy = F.udf(lambda text: str(Event().wait(40)))
     of_a_function = seconds_to_stop(rows.select(sleepy("k")).writeStream.format("noop").start())
     of_foreach = seconds_to_stop(rows.writeStream.foreach(lambda row: time.sleep(40)).start())
     return ended == [0], of_a_function > 20, of_foreach > 20

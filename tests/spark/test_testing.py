@@ -171,6 +171,17 @@ def test_the_code_of_the_page_runs(spark: SparkSession) -> None:
         test(spark)
 
 
+def test_the_message_of_the_page_is_what_a_failed_test_says(spark: SparkSession) -> None:
+    with stream_test(spark, windows, schemas=EVENTS) as t:
+        for minute, k in ("12:00", "a"), ("12:30", "b"), ("12:01", "late"):
+            t.add([(f"2026-03-01 {minute}", k)])
+        with pytest.raises(AssertionError) as failed:
+            t.expect([("2026-03-01 12:00", "a", 2)])
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+    shown = re.search(r"^(    on the model, .*?)^    the run, step by step", page, re.S | re.M)
+    assert shown and shown.group(1).replace("\n    ", "\n").strip() == str(failed.value).partition("the run, step by step")[0].strip()
+
+
 def test_the_plugin_runs_a_test_on_the_engine_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import pytest\nfrom pyspark.sql import SparkSession\n"
