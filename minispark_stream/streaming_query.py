@@ -51,7 +51,8 @@ class StreamingQuery(SparkStreamingQuery):
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        return not self._execution.terminated.is_set()
+        """False as soon as `stop()` is called, even if the query's thread does not end in time."""
+        return self._execution.is_active
 
     @property
     def status(self) -> dict[str, Any]:
@@ -98,12 +99,12 @@ class StreamingQuery(SparkStreamingQuery):
             PySparkValueError, IllegalArgumentException: `timeout` is not positive, or less than a millisecond.
         """
         check_timeout(timeout, zero_allowed=False)
-        self._execution.check_other_thread()
+        self._execution.check_other_thread("awaitTermination")
         if timeout is not None and int(timeout * 1000) == 0:
             raise IllegalArgumentException("requirement failed: Timeout has to be positive")
-        ended = self._execution.terminated.wait(timeout)
+        self._execution.terminated.wait(timeout)
         self._raise_failure()
-        return ended if timeout is not None else None
+        return not self.isActive if timeout is not None else None
 
     def processAllAvailable(self) -> None:  # noqa: N802
         """Wait until all data that was available at the time of the call has been processed.
@@ -113,7 +114,7 @@ class StreamingQuery(SparkStreamingQuery):
             JavaError: IllegalStateException, the thread that calls this is the query's own.
         """
         execution = self._execution
-        execution.check_other_thread()
+        execution.check_other_thread("processAllAvailable")
         with execution.progress_lock:
             execution.progress_lock.no_new_data = False
             while not execution.progress_lock.no_new_data and self.isActive:

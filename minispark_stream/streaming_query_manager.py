@@ -99,7 +99,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
     @property
     def active(self) -> list[SparkStreamingQuery]:
         with self._changed:
-            return [query for query in self._queries.values() if query.isActive]
+            return [query for query in self._queries.values() if not query._execution.terminated.is_set()]
 
     def get(self, id: str) -> SparkStreamingQuery | None:  # noqa: A002
         """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.accumulators import _accumulatorRegistry
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
@@ -345,3 +346,28 @@ def test_a_query_that_ended_has_no_counters(engines: dict[str, Any], tmp_path: P
     query.awaitTermination()
     assert query.lastProgress.stateOperators[0].numRowsTotal == 1
     assert set(_accumulatorRegistry) == before
+
+
+def test_a_query_that_does_not_stop_in_time_is_not_active(spark: Any, engines: dict[str, Any], tmp_path: Path) -> None:
+    """But its thread is still there, so it is in the list of the session."""
+    told = {}
+    for engine, session in engines.items():
+        begun, may_end = threading.Event(), threading.Event()
+
+        def hold(df: Any, batch_id: int) -> None:
+            begun.set()  # noqa: B023
+            may_end.wait(60)  # noqa: B023
+
+        with confs_set(spark, {"spark.sql.streaming.stopTimeout": "500ms"}):
+            query = session.readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(hold).start()
+            assert begun.wait(60) and query.isActive
+            with pytest.raises(Py4JJavaError, match="TimeoutException") as e:
+                query.stop()
+        words = str(e.value.java_exception).replace(query.id, "id").replace(query.runId, "runId")
+        calling = re.sub(r"o\d+\.", "", str(e.value).split("\n")[0])
+        listed = [other.id for other in session.streams.active] == [query.id]
+        told[engine] = words, calling, query.isActive, listed, query.awaitTermination(1), query.exception(), query.status["message"]
+        may_end.set()
+        query.awaitTermination()
+        assert not query.isActive and session.streams.active == [], engine
+    assert told["model"] == told["spark"] and told["model"][1:5] == ("An error occurred while calling stop.", False, True, True)

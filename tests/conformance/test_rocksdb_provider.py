@@ -184,6 +184,32 @@ def test_a_wrong_checksum_is_an_error_in_both_engines(spark: SparkSession, tmp_p
     query.run(engine, 1, without_zips)
 
 
+@pytest.mark.parametrize("damage", ["cut", "gone", "no tables"])
+def test_without_changelogs_there_is_no_way_around_the_newest_zip(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+    """Not even if there are older zips: the changelogs after them were never written."""
+    told = {}
+    for engine in ("spark", "model"):
+        (tmp_path / engine).mkdir()
+        query = Begun(spark, tmp_path / engine)
+        for step in (0, 1):
+            query.run(engine, step, {})
+        newest = max(int(name.removesuffix(".zip")) for name in query.files(".zip"))
+        assert newest > 1 and not query.files(".changelog")
+        for path in (tmp_path / engine / "cp/state/0").glob("[01]/SSTs/*.sst" if damage == "no tables" else f"[01]/{newest}.zip"):
+            content = path.read_bytes()
+            path.unlink()
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+            if damage == "cut":
+                path.write_bytes(content[: len(content) // 2])
+        with pytest.raises(PySparkException, match="CANNOT_LOAD_STATE_STORE") as failed:
+            query.run(engine, 2, {})
+        told[engine] = str(failed.value)
+    conditions = {engine: re.findall(r"STATE_STORE\.(\w+)", text) for engine, text in told.items()}
+    assert conditions["model"][0] == conditions["spark"][0] == ("CANNOT_READ_STREAMING_STATE_FILE" if damage == "gone" else "UNCATEGORIZED")
+    if damage != "gone":  # Spark has it in the cause
+        assert ".changelog" not in told["model"] and re.search(rf"/[01]/{newest}.zip of .*(not a zip|SSTs/.*\.sst does not exist)", told["model"])
+
+
 def test_a_batch_that_is_read_in_part_fails_and_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
     """The commit log would lack ids of its files, so it matters nothing that nobody validates the commits."""
     said = set()

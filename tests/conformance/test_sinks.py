@@ -236,6 +236,22 @@ def test_files_without_a_manifest_are_invisible(spark, sessions, tmp_path):
         assert [p.name for p in output.glob("_staging*")] == (["_staging-area"] if engine == "model" else [])
 
 
+def test_a_manifest_that_lacks_a_file_stops_the_sink_when_it_compacts(spark, sessions, tmp_path):
+    with confs_set(spark, {"spark.sql.streaming.fileSink.log.compactInterval": "3"}):
+        for engine, session in sessions.items():
+            folder, checkpoint, output = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out"))
+            for i in range(2):
+                put(folder, i, [f"a,{i}"])
+            write(rows_of(session, folder), checkpoint, output)
+            _forget(output / "_spark_metadata/0")
+            put(folder, 2, ["a,2"])
+            query = rows_of(session, folder).writeStream.format("json").option("checkpointLocation", str(checkpoint)).start(str(output))
+            with pytest.raises(StreamingQueryException) as failed:
+                query.awaitTermination()
+            words = rf"\[BATCH_METADATA_NOT_FOUND\] Unable to find batch file:{output}/_spark_metadata/0\. .*SQLSTATE: 42K03"
+            assert re.match(words, (failed.value.getMessageParameters() or {})["message"]), engine
+
+
 def test_a_windowed_count_is_written_once(spark, sessions, tmp_path):
     """A skipped batch must not touch the state either."""
     seen = {}

@@ -49,8 +49,8 @@ class Run:
         return self._name
 
     @property
-    def isActive(self) -> bool:  # noqa: N802
-        return not self.terminated.is_set()
+    def _execution(self) -> Run:
+        return self
 
     def stop(self) -> None:
         self.stopped = True

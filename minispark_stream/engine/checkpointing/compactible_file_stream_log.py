@@ -41,7 +41,7 @@ from itertools import chain
 from typing import TypeVar
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
-from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
+from minispark_stream.engine.checkpointing.errors import PySparkException, SparkRuntimeException
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, json_object, number, to_json
 
 T = TypeVar("T")
@@ -152,16 +152,18 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         for batch_id in batches:
             one = self.get(batch_id)
             if one is None:
-                when = (
-                    f"when compacting batch {batches.stop} (compactInterval: {self.interval})" if latest is None
-                    else f"(latestId: {latest}, compactInterval: {self.interval})"
-                )
-                raise SparkRuntimeException(
-                    message=f"{self.files.root}/{self.file_name(batch_id)} doesn't exist {when}. Nothing was changed. Restore "
-                    f"the file from a copy, or {self.start_again}."
-                )
+                raise self._missing(f"{self.files.root}/{self.file_name(batch_id)}", latest)
             entries += one
         return tuple(entries)
+
+    def _missing(self, file: str, latest: int | None) -> PySparkException:
+        """The error if a file is missing, which is another one in compaction (without `latest`) than when all is read."""
+        way_out = f"Nothing was changed. Restore the file from a copy, or {self.start_again}."
+        if latest is None:
+            text = f"Unable to find batch {file}. {way_out} SQLSTATE: 42K03"
+            return PySparkException(text, "BATCH_METADATA_NOT_FOUND", {"batchMetadataFile": file})
+        text = f"{file} doesn't exist (latestId: {latest}, compactInterval: {self.interval}). {way_out}"
+        return SparkRuntimeException(message=text)
 
     def _compact_interval(self) -> int:  # (4)
         """Spark's choice, if the newest compact file and the plain files after it confirm it; else one that they do confirm."""

@@ -34,7 +34,7 @@ __all__ = [
     "extended_analysis_error", "illegal_argument", "java_error", "spark_error", "spark_exception", "to_boolean",
 ]
 
-_CALL_FAILED = "An error occurred while calling Spark.\n"
+_CALL_FAILED = "An error occurred while calling {}.\n"  # py4j's words
 E = TypeVar("E", bound=PySparkException)
 
 _JAVA_CLASSES: dict[type[PySparkException], str] = {
@@ -71,15 +71,15 @@ def _thrown(
     return scala.java_class(session, _JAVA_CLASSES[kind])(condition, scala.java_map(session, parameters), *origin)
 
 
-def java_error(session: SparkSession, name: str, message: str) -> JavaError:
-    """A Java exception for which PySpark has no class of its own, by the name of its class."""
-    return JavaError(_CALL_FAILED, scala.java_class(session, name)(message))
+def java_error(session: SparkSession, name: str, message: str, calling: str = "start") -> JavaError:
+    """A Java exception for which PySpark has no class of its own, by the name of its class; `calling` names a user's call."""
+    return JavaError(_CALL_FAILED.format(calling), scala.java_class(session, name)(message))
 
 
 def spark_exception(session: SparkSession, condition: str, **parameters: str) -> JavaError:
     """A SparkException, for which PySpark has no class of its own."""
     exception = scala.java_class(session, "org.apache.spark.SparkException")
-    return JavaError(_CALL_FAILED, exception(condition, scala.java_map(session, parameters), None))
+    return JavaError(_CALL_FAILED.format("start"), exception(condition, scala.java_map(session, parameters), None))
 
 
 def illegal_argument(message: str) -> IllegalArgumentException:

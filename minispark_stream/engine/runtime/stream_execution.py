@@ -190,19 +190,29 @@ class StreamExecution(ABC):
             self._thread.join(timeout_ms / 1000 if timeout_ms > 0 else None)
             if self._thread.is_alive():
                 words = f"Stream Execution thread for stream {self._pretty()} failed to stop within {timeout_ms} milliseconds"
-                words += " (specified by spark.sql.streaming.stopTimeout)."
-                raise java_error(self.session, "java.util.concurrent.TimeoutException", words)
+                words += " (specified by spark.sql.streaming.stopTimeout). See the cause on what was being executed in the "
+                words += "streaming query thread."
+                raise java_error(self.session, "java.util.concurrent.TimeoutException", words, "stop")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the run goes on. It does not once `stop()` has been called, even if the thread does not end in time."""
+        return not (self.stop_requested.is_set() or self.terminated.is_set())
 
     def check_not_stopped(self) -> None:
         """Raises QueryStopped after `stop()`."""
         if self.stop_requested.is_set():
             raise QueryStopped("stop() was called")
 
-    def check_other_thread(self) -> None:
-        """Raises JavaError (IllegalStateException) on the query's own thread: whoever waits there waits for ever."""
+    def check_other_thread(self, calling: str) -> None:
+        """Raises JavaError (IllegalStateException) on the query's own thread: whoever waits there waits for ever.
+
+        Args:
+            calling: the method that would wait.
+        """
         if self.is_current_thread() and not self.terminated.is_set():
             words = "Cannot wait for a query state from the same thread that is running the query"
-            raise java_error(self.session, "java.lang.IllegalStateException", words)
+            raise java_error(self.session, "java.lang.IllegalStateException", words, calling)
 
     def is_current_thread(self) -> bool:
         return threading.current_thread() is self._thread

@@ -6,7 +6,7 @@ Models: AutoSnapshotLoader (About state).
    empty state, which has no file.
 2. This snapshot is tried `autoSnapshotRepair.numFailuresBeforeActivating` times.
 3. Then older ones are tried, the newest first and version 0 last, as long as at most `autoSnapshotRepair.maxChangeFileReplay`
-   deltas follow: an older snapshot and more deltas give the same state.
+   deltas follow: an older snapshot and more deltas give the same state. A store that writes no deltas is not repaired.
 
     version 23, snapshots 11 and 22     22.snapshot is broken: begin with 11.snapshot, apply 12.delta to 23.delta
 
@@ -43,7 +43,7 @@ def load_snapshot(files: StateFiles, conf: StateStoreConf, version: int) -> Snap
             off, the newest one cannot.
     """
     newest, *older = bases(files.snapshots() if version else (), version)  # (1)
-    if not conf.auto_snapshot_repair_enabled:
+    if not files.repairs:
         return _read(files, newest)
     failures: list[Exception] = []
     for _ in range(max(1, conf.auto_snapshot_repair_num_failures)):  # (2)

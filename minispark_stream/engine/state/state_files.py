@@ -97,6 +97,11 @@ class StateFiles:
         """How many deltas may follow a snapshot before the next one is due."""
         return self.conf.min_deltas_for_snapshot
 
+    @property
+    def repairs(self) -> bool:
+        """Whether an older snapshot may be read if the newest one cannot: older ones and all deltas make the same state."""
+        return self.conf.auto_snapshot_repair_enabled
+
     def opens(self, version: int, unique_id: str | None) -> None:
         """A batch begins with `version`. In checkpoint format 2, `unique_id` says which of its files counts."""
 

@@ -139,7 +139,7 @@ class RocksDBStateFilesWithIds(RocksDBStateFiles):
         try:
             return read_header(decompress(self.manager.open(name), self.conf.compression_codec, self.budget)).lineage
         except FileNotFoundError as e:
-            raise self._missing(name, e) from e
+            raise self._missing(name) from e
         except ValueError as e:
             raise self._damaged(name, "delta", e) from e
 

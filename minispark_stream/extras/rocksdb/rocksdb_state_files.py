@@ -76,6 +76,10 @@ class RocksDBStateFiles(StateFiles):
     def most_deltas(self) -> int:
         return self.conf.min_deltas_for_snapshot - 1
 
+    @property
+    def repairs(self) -> bool:
+        return super().repairs and self.conf.changelog_checkpointing_enabled
+
     def write_version(self, version: int, changes: Sequence[Change], num_keys: int, overwrite: bool = True) -> object:  # (1)
         has_changelogs = self.conf.changelog_checkpointing_enabled
         if has_changelogs and not (self._has_families and numbers_in(changes)):
@@ -105,7 +109,7 @@ class RocksDBStateFiles(StateFiles):
         try:
             return [*self._read(name, "delta"), *(self._families_of(version) if self._has_families else ())]
         except FileNotFoundError as e:
-            raise self._missing(name, e) from e
+            raise self._missing(name) from e
 
     def read_snapshot(self, version: int) -> list[Change]:  # (4)
         name = self.name(version, self.snapshot)
@@ -118,10 +122,10 @@ class RocksDBStateFiles(StateFiles):
                 families = FamilyNumbers.of_zip(metadata)
                 return [self._checksums(families).checked(rows), ([ROW], [families.to_row()])]
             return [self._encoder.decode(rows)]
-        except FileNotFoundError as e:
-            raise self._missing(name, e) from e
         except SparkRuntimeException:
             raise
+        except FileNotFoundError as e:
+            raise self._damaged(name, "snapshot", FileNotFoundError(f"{e.filename or name} does not exist")) from e
         except Exception as e:  # RocksDB's own errors have no class of theirs
             raise self._damaged(name, "snapshot", e) from e
 
@@ -254,11 +258,8 @@ class RocksDBStateFiles(StateFiles):
         changes = decode_changes(data[header.end :], budget=self.budget)
         return [self._encoder.decode(checked_keys(change) if self._encoder.checksum else change) for change in changes]
 
-    def _missing(self, name: str, error: FileNotFoundError) -> SparkRuntimeException:
-        what = "{f} does not exist"
-        if name.endswith(".zip") and error.filename:
-            what = f"{error.filename} does not exist, which it needs"
-        return self._error("CANNOT_READ_STREAMING_STATE_FILE", "state", name, what)
+    def _missing(self, name: str) -> SparkRuntimeException:
+        return self._error("CANNOT_READ_STREAMING_STATE_FILE", "state", name, "{f} does not exist")
 
     def _families_of(self, version: int) -> list[Change]:
         """(6) Which families a version has, if it has a zip: each version in which they changed has one."""

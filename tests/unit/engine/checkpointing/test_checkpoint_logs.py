@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.errors import SparkRuntimeException
+from pyspark.errors import PySparkException, SparkRuntimeException
 
 from minispark_stream.engine.checkpointing import stream_metadata
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
@@ -358,6 +358,9 @@ class TestFileStreamSourceLog:
             self.log(tmp_path).all_files()
         with pytest.raises(SparkRuntimeException, match="batch 1 doesn't exist"):
             self.log(tmp_path).files_of(0, 1)
+        with pytest.raises(PySparkException, match=r"Unable to find batch .*/1\. Nothing was changed") as raised:
+            self.log(tmp_path, interval=4).add(3, ())
+        assert raised.value.getCondition() == "BATCH_METADATA_NOT_FOUND"
 
     @pytest.mark.parametrize("line", ["{}", '{"path":1,"timestamp":1,"batchId":0}', '{"path":"x","timestamp":"y","batchId":0}', "[1]"])
     def test_an_entry_that_is_none(self, tmp_path: Path, line: str) -> None:

@@ -276,6 +276,17 @@ def test_a_gap_is_one_clear_error(store_id: StateStoreId) -> None:
         rows(store_id, CHANGELOGS, 6)
 
 
+def test_a_damaged_zip_is_one_clear_error_where_there_are_no_changelogs(store_id: StateStoreId) -> None:
+    of = worker(store_id, ZIPS)
+    for version in range(3):
+        batch(of, version, {KEYS[version]: KEYS[0]})
+    path = Path(store_id.location, "3.zip")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(SparkRuntimeException, match=r"STORE.UNCATEGORIZED\] .*3\.zip of ") as raised:
+        rows(store_id, ZIPS, 3)
+    assert "changelog" not in str(raised.value) and "does not exist" not in str(raised.value)
+
+
 def test_without_rocksdb_the_error_says_how_to_get_it(store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rocksdict", None)
     with pytest.raises(SparkRuntimeException, match=re.escape("pip install rocksdict")):
