@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
+from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
 from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.lens.trace.trace import Trace
 
@@ -80,7 +81,10 @@ class StreamingQuery(SparkStreamingQuery):
         from minispark_stream.tools.inspection.why_no_output import explain_query
 
         execution, trace = self._execution, self.trace
-        return explain_query(self, execution.checkpoint, execution.output_mode, trace.events, trace.plan or "")
+        interval_ms = execution.trigger.interval_ms if isinstance(execution.trigger, ProcessingTimeTrigger) else 0
+        return explain_query(
+            self, execution.checkpoint, execution.output_mode, trace.events, trace.plan or "", interval_ms=interval_ms
+        )
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""

@@ -46,4 +46,7 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
         wanted = "a query, as start() returns it, or the path of a checkpoint"
         raise TypeError(f"explain_output takes {wanted}, not {query_or_checkpoint!r}")
     seen = look_at(query_or_checkpoint)
-    return explain_query(query_or_checkpoint, seen.checkpoint, seen.output_mode, plan=seen.plan)
+    return explain_query(
+        query_or_checkpoint, seen.checkpoint, seen.output_mode, plan=seen.plan, measured=seen.watermarks,
+        interval_ms=seen.interval_ms,
+    )

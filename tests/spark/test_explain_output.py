@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -195,3 +196,89 @@ def test_rows_come_out_when_what_is_advised_arrives(spark: SparkSession, mini: M
             assert {time - timedelta(minutes=DELAYS[one]) for one, time in advised(answer).items()} == {from_the_checkpoint[""]}, alone
         elif query.then is None and "join" not in name:
             assert from_the_checkpoint == advised(answer), alone
+
+
+def plain_rows(session: Any, folder: str, **options: Any) -> DataFrame:
+    return session.readStream.schema("t timestamp, k string").options(**options).csv(f"{folder}/a")
+
+
+def nothing(batch: DataFrame, number: int) -> None:
+    """A function of foreachBatch that reads its batch three times."""
+    for _ in range(3):
+        batch.collect()
+
+
+FUTURE = ["12:01,x", "12:21,y"]
+SILENT: dict[str, tuple[Callable[..., DataFrame], list[str], str, str]] = {  # query, feed, topic and what it says
+    "the reader filters": (lambda s, d: plain_rows(s, d).where("k = 'q'"), FUTURE, "no input", "or the reader has left out the rows that do not pass Filter (k = q)"),
+    "a filter above": (lambda s, d: windows(s, d).where("count > 9"), FUTURE, "would help", "emits, but only what passes Filter (count > cast(9 as bigint))"),
+    "a table has no partner": (lambda s, d: plain_rows(s, d).join(s.range(0).selectExpr("'q' AS k"), "k"), FUTURE, "on the way", "Join Inner, (k = k)"),
+    "limit": (lambda s, d: plain_rows(s, d).limit(1), FUTURE, "waits for", "nothing: the limit of 1 is used up"),
+    "a time of the future": (windows, ["12:01,x", "12:21,y", "not a time,z"], "too far", "2926-01-01 11:58:00, is later than the clock, 20"),
+    "null": (windows, ["not a time,z"], "no event time", "ta is null in every row that was measured"),
+    "three times": (plain_rows, FUTURE, "batches", "6 rows in (each counts again whenever the function of foreachBatch reads its batch)"),
+    "no file fits": (lambda s, d: plain_rows(s, f"{d}/*.json"), FUTURE, "not read yet", "/*.json/a is a pattern, and no file fits it"),
+    "not listed": (lambda s, d: plain_rows(s, d, pathGlobFilter="*.json"), FUTURE, "not read yet", "1 file in "),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_why_nothing_comes_out_is_not_guessed(spark: SparkSession, mini: MiniSparkSession, name: str, tmp_path: Path) -> None:
+    build, feed, topic, said = SILENT[name]
+    for engine, session in (("spark", spark), ("model", mini)):
+        folder = tmp_path / engine
+        (folder / "a").mkdir(parents=True)
+        put(folder, 0, {"a": feed})
+        if "future" in name:
+            (folder / "a" / "1.csv").write_text("2926-01-01 12:00,z\n")
+        with confs_set(session, {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.pollingDelay": "50ms"}):
+            running = build(session, str(folder)).writeStream.foreachBatch(nothing).start()
+        try:
+            running.processAllAvailable()
+            answer = dict(explain_output(running).lines)
+            assert said in answer[topic], f"{engine}: {answer}"
+            assert ("would help" in answer) == (name == "a filter above"), answer
+        finally:
+            running.stop()
+        ended = dict(explain_output(running).lines)  # its temporary checkpoint is gone
+        assert ended["query"] == "it has ended, so nothing comes out until it is started again"
+        assert ("in stateStoreSave" in ended["held"]) == (build is windows or name == "a filter above"), ended
+
+
+def test_what_has_arrived_and_waits_is_said(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    for engine, session in (("spark", spark), ("model", mini)):
+        for number in range(3):
+            (tmp_path / engine / "a").mkdir(parents=True, exist_ok=True)
+            put(tmp_path / engine, number, {"a": ONE["a"]})
+        writer = plain_rows(session, str(tmp_path / engine), maxFilesPerTrigger=1).writeStream.trigger(processingTime="1 hour")
+        running = writer.format("noop").start()
+        try:
+            deadline = time.monotonic() + 120
+            while not (running.recentProgress and running.status["message"] == "Waiting for next trigger"):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            answer = dict(explain_output(running).lines)
+            assert answer["not read yet"].startswith(f"2 files in {tmp_path}/{engine}/a that no batch has read so far"), answer
+            assert answer["next batch"].startswith("the trigger lets one begin every 1 h, the last one began 20"), answer
+        finally:
+            running.stop()
+
+
+def test_one_row_on_the_input_that_is_behind_is_enough(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    for engine, session in (("spark", spark), ("model", mini)):
+        for name in "ab":
+            (tmp_path / engine / name).mkdir(parents=True)
+        put(tmp_path / engine, 0, {"a": ["12:20,x"], "b": ["12:01,y"]})
+        out = list[Any]()
+        with confs_set(session, {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.pollingDelay": "200ms"}):
+            running = union(session, str(tmp_path / engine)).writeStream.foreachBatch(into(out)).start()
+        try:
+            running.processAllAvailable()
+            answer = explain_output(running)
+            assert "FileStreamSource[b]: its own is 11:51:00" in dict(answer.lines)["held back by"], f"{engine}: {answer}"
+            assert list(advised(answer)) == ["b"], f"{engine}: {answer}"
+            put(tmp_path / engine, 1, {"b": [f"{advised(answer)['b']:%H:%M:%S.%f},later"]})
+            running.processAllAvailable()
+            assert out, f"{engine}: {answer}"
+        finally:
+            running.stop()

@@ -2,13 +2,14 @@
 
     look_at(query)      ->  SparkQuery(checkpoint="file:/data/checkpoint", output_mode="append", plan="Aggregate ...")
 
-Models: StreamExecution.resolvedCheckpointRoot, outputMode and analyzedPlan.
+Models: StreamExecution.resolvedCheckpointRoot, outputMode, analyzedPlan and trigger; WatermarkTracker.watermarkMap.
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from pyspark.sql import SparkSession
@@ -21,13 +22,17 @@ from minispark_stream.engine.jvm.scala import JavaObject
 class SparkQuery(NamedTuple):
     """Where the checkpoint of a query is, its output mode in small letters, and its analysed plan as text.
 
-    `source_names` says what its sources are called in the checkpoint: each has a name or a number.
+    `source_names` says what its sources are called in the checkpoint: each has a name or a number. `watermarks` are what the
+    `withWatermark` operators have measured in this run, by their ids in the plan; None as long as they have seen no row.
+    `interval_ms` is that of a processing-time trigger, 0 for others.
     """
 
     checkpoint: str
     output_mode: str
     plan: str
     source_names: tuple[str, ...]
+    watermarks: Mapping[str, int | None] = {}
+    interval_ms: int = 0
 
 
 def refuse_id(session: SparkSession, query_id: Any) -> NoReturn:
@@ -38,12 +43,21 @@ def refuse_id(session: SparkSession, query_id: Any) -> NoReturn:
 def look_at(query: StreamingQuery) -> SparkQuery:
     """Ask a query, which may be running or have ended."""
     execution = query._jsq.streamingQuery()
+    trigger = execution.trigger()
     return SparkQuery(
         checkpoint=str(execution.resolvedCheckpointRoot()),
         output_mode=str(execution.outputMode().toString()).lower(),
         plan=str(execution.analyzedPlan().toString()),
         source_names=_source_names(execution.analyzedPlan()),
+        watermarks=dict(_watermarks(execution)),
+        interval_ms=int(trigger.intervalMs()) if scala.class_name(trigger) == "ProcessingTimeTrigger" else 0,
     )
+
+
+def _watermarks(execution: JavaObject) -> Iterator[tuple[str, int | None]]:
+    tracker = execution.watermarkTracker() if scala.class_name(execution).endswith("MicroBatchExecution") else None
+    for entry in scala.items(tracker.watermarkMap().toSeq()) if tracker is not None else ():  # None before the first batch
+        yield str(entry._1()), entry._2().get() if entry._2().isDefined() else None
 
 
 def _source_names(plan: JavaObject) -> tuple[str, ...]:

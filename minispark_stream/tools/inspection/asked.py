@@ -55,6 +55,7 @@ class Asked:
     first; `mode` is the output mode, which no checkpoint has; `error` is what ended the query. What the `withWatermark`
     operators measured (`inputs`: `node`, `delayMs`, `watermark`, `sources`), the `shifts` and the types of the `joins` are
     known if a trace was recorded. The `plan` is that of a query, as Spark prints it; it has inputs, joins and timers, too.
+    `is_active` is None for a checkpoint alone; `interval_ms` is that of the trigger for which the query waits.
     """
 
     report: CheckpointReport | None
@@ -65,6 +66,8 @@ class Asked:
     joins: Mapping[int, str] = field(default_factory=dict)
     plan: str = ""
     error: str | None = None
+    is_active: bool | None = None
+    interval_ms: int = 0
 
     @property
     def watermark_ms(self) -> int | None:
@@ -72,6 +75,13 @@ class Asked:
         batches = self.report.batches if self.report is not None else ()
         told = [iso_ms(as_map(p.get("eventTime")).get("watermark")) for p in self.progress]
         return max((ms for ms in [*(b.next_watermark_ms for b in batches), *told] if ms is not None), default=None)
+
+    @property
+    def batch_ms(self) -> int | None:
+        """The time of the newest batch."""
+        batches = self.report.batches if self.report is not None else ()
+        told = [iso_ms(p.get("timestamp")) for p in self.progress]
+        return max((ms for ms in [*(b.timestamp_ms for b in batches), *told] if ms is not None), default=None)
 
     @property
     def sources(self) -> Sequence[Any]:

@@ -61,7 +61,7 @@ class NextBatch:
 class SourceLog:
     """What the offsets of a source, and its directory in sources/, say about it. `entries`: file name -> what is in it.
 
-    `source_id`: its name, or else its number.
+    `source_id`: its name, or else its number. `paths`: all files in the log of a file source.
     """
 
     source_id: str
@@ -69,6 +69,7 @@ class SourceLog:
     latest_offset: str | None
     entries: Mapping[str, str] = field(default_factory=dict)
     num_files: int | None = None
+    paths: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Each check is a function that makes findings from what was read:
     partitions     the number of shuffle partitions was changed, or a partition of an operator is missing
     growing        the state only ever grows
     ahead          there is state of versions that the logs do not know
+    future         the watermark is later than the clock: a row with a wrong time has moved it
     strays         there are temporary files of writers that died
     not_listed     there are directories or files that must not or cannot be read
 
@@ -18,13 +19,16 @@ Differs from Spark: Spark finds these problems one at a time, when it fails.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
+from minispark_stream.lens.view.words import time_words
 from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch, Operator
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.operators import states_ahead
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 
+CLOCKS_DIFFER_MS = 60_000  # by less, two machines may differ
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _HISTORY = 10
 
@@ -38,6 +42,7 @@ def check(
     yield from partitions(batches, operators)
     yield from growing(operators)
     yield from ahead(batches, operators)
+    yield from future(batches)
     yield from strays(files)
     yield from not_listed(files)
 
@@ -110,6 +115,26 @@ def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[F
             "warning", f"state/{operator_id}", f"version {version} exists, although batch {last} is the last one in offsets/: "
             "the logs were set back, or are incomplete. Later batches write these versions again"
         )
+
+
+def future(batches: Sequence[Batch]) -> Iterator[Finding]:
+    """The watermark is later than the clock: a row with a wrong time has moved it."""
+    last = max(batches, key=lambda batch: batch.batch_id, default=None)
+    if last is not None and (says := ahead_of_the_clock(last.next_watermark_ms or last.watermark_ms, last.timestamp_ms)):
+        yield Finding("warning", "logs", says)
+
+
+def ahead_of_the_clock(watermark_ms: int | None, batch_ms: int | None = None) -> str | None:
+    """What is to be said of a watermark that is later than the time of the batch and than now; None if it is not."""
+    clock_ms = max(batch_ms or 0, time.time() * 1000)
+    if watermark_ms is None or watermark_ms - clock_ms < CLOCKS_DIFFER_MS:
+        return None
+    times = f"{time_words(watermark_ms)}, is later than the clock, {time_words(clock_ms // 1000 * 1000)}"
+    return (
+        f"the watermark, {times}: a row with an event time in the future has moved it there. It never goes back, so every "
+        "row with a smaller event time is late until then. If that time was wrong: remove such rows before withWatermark, and "
+        "begin with a new checkpoint, or with a copy from before that row"
+    )
 
 
 def strays(files: ReadOnlyFiles) -> Iterator[Finding]:

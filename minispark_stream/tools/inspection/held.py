@@ -5,6 +5,7 @@
 2. A column of the key or the value that carries a watermark says when a row is evicted; for a window, this is its end. A key
    of dropDuplicatesWithinWatermark has the time of its expiry as its value, and a group of applyInPandasWithState has its
    timer. A row of a join that has matched is evicted without being emitted, and does not count.
+3. The state of a limit is the number of rows that it has let through.
 
     stateStoreSave, 4 keys     the first to leave is window=[12:20, 12:25), when the watermark reaches 12:25
 
@@ -38,7 +39,8 @@ class Held:
     """What one state holds: how many `keys`, and what is evicted `first`, at the watermark `until_ms` (None: not known).
 
     `side` is 0 or 1 if it is a side of a join, whose state watermark decides; `variable` is the name of a state variable.
-    `is_timer`: whether `until_ms` is the time of a timer, which fires when its clock is past it.
+    `is_timer`: whether `until_ms` is the time of a timer, which fires when its clock is past it. `passed` is the number of rows
+    that a limit has let through; `has_schema` is False if nothing is known of the columns.
     """
 
     operator: Operator
@@ -49,18 +51,27 @@ class Held:
     side: int | None = None
     variable: str = ""
     is_timer: bool = False
+    passed: int | None = None
+    has_schema: bool = True
 
     @property
     def words(self) -> str:
+        name = self.operator.name or "of a kind that is not known"
+        if self.passed is not None:
+            return f"operator {self.operator.operator_id} ({name}): {plural(self.passed, 'row')} let through so far"
         side = f", {self.variable}" if self.variable else "" if self.side is None else f", {SIDES[self.side]} side"
         count = plural(self.keys, "key" if self.side is None else "row")
         first = f", the first {'timer is that of' if self.is_timer else 'to leave is'} {self.first}" if self.first else ""
+        if first and self.keys > MOST_ROWS:
+            first += f" (of the first {MOST_ROWS:,}; the others were not looked at)"
         forever = ""
-        if self.until_ms is None and str(self.operator.name).startswith("transformWithState"):
+        if not self.has_schema:
+            forever = "; what it consists of, and what evicts it, cannot be read"
+        elif self.until_ms is None and str(self.operator.name).startswith("transformWithState"):
             forever = "; it leaves when your function says so"
         elif self.until_ms is None and self.delay_ms is None:
             forever = "; it has no event time, so no watermark evicts it"
-        return f"operator {self.operator.operator_id} ({self.operator.name}{side}): {count}{first}{forever}"
+        return f"operator {self.operator.operator_id} ({name}{side}): {count}{first}{forever}"
 
 
 def held_by(report: CheckpointReport) -> Iterator[Held]:  # (1)
@@ -80,7 +91,9 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
     place = next(((part, f) for s in store.schemas for part in ("value", "key") for f in getattr(s, part).fields
                   if f.metadata and DELAY in f.metadata), None)
     delay_ms = None if place is None else as_int(place[1].metadata[DELAY])
-    nothing = Held(operator, store.num_keys or 0, delay_ms, None, "", side)
+    nothing = Held(operator, store.num_keys or 0, delay_ms, None, "", side, has_schema=bool(store.schemas))
+    if operator.name == "globalLimit":  # (3)
+        return replace(nothing, passed=_passed(report, operator, store))
     columns = [f.name for s in store.schemas for f in (*s.value.fields, *s.key.fields)]
     timer = next((name for name in TIMER_COLUMNS if name in columns), None)
     if place is None and timer is None and operator.name != "dedupeWithinWatermark":
@@ -106,6 +119,14 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
             ends.append((until, row_words(key if side is None else row.value)))
     until_ms, first = min(ends, default=(None, ""))
     return Held(operator, max(len(rows), store.num_keys or 0), delay_ms, until_ms, first, side, is_timer=timer is not None)
+
+
+def _passed(report: CheckpointReport, operator: Operator, store: Store) -> int | None:
+    try:
+        rows = report.rows(operator.operator_id, store=store.name, limit=1)
+    except DAMAGED:
+        return None
+    return next((count for row in rows for value in row.value.values() if (count := as_int(value)) is not None), None)
 
 
 def _elements(row: StateRow) -> Iterator[StateRow]:

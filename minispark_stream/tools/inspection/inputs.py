@@ -6,8 +6,8 @@ step queryPlanning) and in what was measured (step updateWatermark).
     plan    union of withWatermark ts 2 min over a, withWatermark ts 10 min over b
     found   ts 2 min, sources a           ts 10 min, sources b
 
-Real Spark does not report what was measured, but the text of its plan has the column, the delay and the sources, and also the
-kinds of its joins and timers.
+The text of a plan has the column, the delay and the sources, too, and also the kinds of its joins and timers. Real Spark keeps
+what was measured in a table, by the id that each `withWatermark` has in the plan.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from minispark_stream.lens.trace.values import as_list, as_map
+from minispark_stream.tools.inspection.plan_text import below, nodes
 
 UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
 TIMERS = {"event time": r"\bEventTime(Timeout)?\b", "processing time": r"\bProcessingTime(Timeout)?\b"}
@@ -34,16 +35,21 @@ def named_inputs(measured: Sequence[Any], tree: Mapping[str, Any]) -> Iterator[M
         yield {**one, "sources": known.pop(0) if known else ()}
 
 
-def planned_inputs(plan: str) -> Iterator[Mapping[str, Any]]:
-    """The `withWatermark` operators of a plan as Spark prints it: `node`, `delayMs`, and their `sources`."""
-    lines = [(len(line) - len(line.lstrip(" :+-")), line) for line in plan.split("\n")]
-    for i, (depth, line) in enumerate(lines):
-        if (found := _WATERMARK.search(line)) is not None:
-            end = next((n for n in range(i + 1, len(lines)) if lines[n][0] <= depth), len(lines))
-            leaves = [leaf[1] for _, text in lines[i + 1:end] if (leaf := _SOURCE.search(text)) is not None]
+def planned_inputs(plan: str, measured: Mapping[str, int | None] | None = None) -> Iterator[Mapping[str, Any]]:
+    """The `withWatermark` operators of a plan: `node`, `delayMs`, `sources` and, if something was measured, `watermark`.
+
+    Args:
+        plan: as Spark prints it.
+        measured: their watermarks, by the ids that they have in the plan.
+    """
+    found = nodes(plan)
+    for i, node in enumerate(found):
+        if (at := _WATERMARK.search(node.text)) is not None:
+            leaves = [leaf[1] for one in below(found, i) if (leaf := _SOURCE.search(one.text)) is not None]
             sources = [re.sub(r"^FileSource\b", "FileStreamSource", leaf) for leaf in leaves]  # as progress reports call it
-            sizes = [int(n) * UNITS[unit] for n, unit in re.findall(r"(\d+) (\w+?)s?\b", found[2]) if unit in UNITS]
-            yield {"node": found[1], "delayMs": sum(sizes), "sources": sources}
+            sizes = [int(n) * UNITS[unit] for n, unit in re.findall(r"(\d+) (\w+?)s?\b", at[2]) if unit in UNITS]
+            own = next(({"watermark": ms} for id, ms in (measured or {}).items() if id in node.text), {})
+            yield {"node": at[1], "delayMs": sum(sizes), "sources": sources, **own}
 
 
 def join_types(plan: str) -> set[str]:

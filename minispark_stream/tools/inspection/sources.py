@@ -56,7 +56,8 @@ def read_sources(
         by_source[source_id] = [None] * len(found)
         if kind == "files":
             entries = _file_entries(files, source_id, own_log, findings)
-            source = replace(source, num_files=len(entries), entries={name: f"{size:,} bytes" for _, name, size in own_log})
+            sizes = {name: f"{size:,} bytes" for _, name, size in own_log}
+            source = replace(source, num_files=len(entries), entries=sizes, paths=tuple(entry.path for entry in entries))
             by_source[source_id] = files_of_batches(found, offsets, entries)
             _check_log_reaches(source_id, found, offsets, entries, own_log, findings)
         else:

@@ -5,6 +5,8 @@
 2. The watermark is the newest event time minus the delay; with several inputs, the smallest counts. So a row that is newer than
    that end by `delay` has to arrive on every input that is behind. An input without rows holds the watermark back. A row of a
    join waits as long as the time range of its condition allows a partner; a trace of the model says how long this is.
+3. What leaves the state comes out unless something above the state removes it, which the plan says and no checkpoint does.
+4. A watermark that is later than the clock has been moved by a row with a wrong time; more such rows would not help.
 
     waits for    the watermark 12:25:00: window [12:20, 12:25) ends then
     would help   a row with an event time of 12:35:00 or later: 12:25:00 and the delay of 10 min
@@ -17,11 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import clock_words, delay_words, short, time_words
 from minispark_stream.tools.inspection.asked import Asked
+from minispark_stream.tools.inspection.findings import ahead_of_the_clock
 from minispark_stream.tools.inspection.held import TIMERS, Held
 from minispark_stream.tools.inspection.inputs import timers
+from minispark_stream.tools.inspection.plan_text import limit, removing
 
 TIMER_NAMES = {f"{clock} timers" for clock in TIMERS.values()}
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
@@ -29,12 +34,18 @@ POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator[tuple[str, str]]:
     """The lines of the answer about the watermark: where it is, what the query waits for, and what would help."""
+    if limited := next((one for one in held if one.passed is not None), None):
+        yield "waits for", _limited(limit(asked.plan), limited.passed or 0)
     waiting = [one for one in held if one.until_ms is not None]
     if not waiting and not asked.inputs and not has_dropped:
         return
     now_ms = asked.watermark_ms
     yield "watermark", time_words(now_ms or 0)
+    if says := ahead_of_the_clock(now_ms, asked.batch_ms):  # (4)
+        yield "too far", says
+        return
     yield from (("held back by", words) for words in _holds_back(asked))
+    yield from _no_event_time(asked)
     if waiting:
         yield from _waits_for(asked, _first(asked, waiting), now_ms)
     elif has_dropped and now_ms:
@@ -42,6 +53,31 @@ def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator
             f"rows that are not late: those of a window that ends after {time_words(now_ms)} or, without windows, with an "
             "event time after it"
         )
+
+
+def _limited(most: int | None, passed: int) -> str:
+    if most is None:
+        none = "no row comes out any more. A checkpoint does not say what the limit is"
+        return f"nothing, if the limit is {passed}: then {none}"
+    if passed >= most:
+        return f"nothing: the limit of {most} is used up, so no row comes out any more, except with a new checkpoint"
+    return f"new rows: {most - passed} of the limit of {most} may still come out"
+
+
+def _no_event_time(asked: Asked) -> Iterator[tuple[str, str]]:
+    """Whether rows were read, and none of them had an event time. (Spark measures a null as the beginning of 1970.)"""
+    times = [as_map(p.get("eventTime")) for p in asked.progress]
+    read = sum(as_int(p.get("numInputRows")) or 0 for p in asked.progress)
+    if not asked.inputs or not read or asked.watermark_ms or any(iso_ms(one.get("max")) for one in times):
+        return
+    columns = " and ".join(dict.fromkeys(str(one.get("node")) for one in asked.inputs))
+    if any("max" in one for one in times):
+        yield "no event time", (
+            f"{columns} is null in every row that was measured, so no watermark comes from it, and such a row belongs to no "
+            "window. A text that is no time, or a wrong schema, becomes null"
+        )
+    else:
+        yield "no event time", f"no row has reached withWatermark, so {columns} was not measured"
 
 
 def _first(asked: Asked, waiting: Sequence[Held]) -> Held | None:
@@ -56,6 +92,7 @@ def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator
         yield "waits for", "a partner that fits the condition: a row without a partner is never emitted"
         return
     until_ms, needed_ms = first.until_ms or 0, asked.needed_ms(first)
+    emits = "emits" if asked.mode else "emits in append mode"
     if first.is_timer:
         yield "waits for", f"new rows, or the timer of {first.first}, at {time_words(until_ms)} of the {_clock(asked, first)}"
         if _clock(asked, first) != "event time":
@@ -73,32 +110,42 @@ def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator
                 "partner until then"
             )
     elif str(first.operator.name).startswith("dedupe"):
-        yield "waits for", "a row with a new key, which is emitted at once; a row whose key is in the state is never emitted"
+        yield "waits for", (
+            f"a row with a new key: its batch {_comes_out(asked, 'emits it')}; a row whose key is in the state is never emitted"
+        )
         return
     elif asked.mode in ("update", "complete"):
-        yield "waits for", (
-            f"new rows: in {asked.mode} mode, a batch emits results that have changed, not those that the watermark has passed"
-        )
+        which = "the groups of which it had a row" if asked.mode == "update" else "all groups, if it has new data"
+        yield "waits for", f"new rows: in {asked.mode} mode, a batch {_comes_out(asked, f'emits {which}')}"
         return
     if now_ms is not None and needed_ms <= now_ms:
         yield "waits for", (
             f"one more batch: the watermark has already reached {time_words(needed_ms)}. The batch runs when there is new "
-            "data, or without data (spark.sql.streaming.noDataMicroBatches.enabled) while the query runs"
+            "data, or without data (spark.sql.streaming.noDataMicroBatches.enabled) while the query runs, and it "
+            f"{_comes_out(asked, emits)}"
         )
         return
     if first.side is None and not first.is_timer:
         yield "waits for", f"the watermark {time_words(until_ms)}: {first.first} ends then"
     if asked.report is not None and len(asked.report.operators) > 1 and (first.operator.operator_id, 0) not in asked.shifts:
         yield "would help", (
-            f"rows on every input that are well after {time_words(needed_ms)}: an operator below this one passes on an earlier "
-            "watermark, and only a trace says how much earlier"
+            f"rows on each input that is behind, well after {time_words(needed_ms)}: an operator below this one passes on an "
+            "earlier watermark, and only a trace says how much earlier"
         )
         return
     delay_ms = as_int(asked.inputs[0].get("delayMs")) if len(asked.inputs) == 1 else first.delay_ms
     if delay_ms is not None or asked.inputs:
         is_last = asked.report is None or first.operator.operator_id == min(one.operator_id for one in asked.report.operators)
-        then = "emits" if is_last else "passes it on to the next operator, which may keep it, too"
+        then = _comes_out(asked, emits) if is_last else "passes it on to the next operator, which may keep it, too"
         yield "would help", f"{_would_help(asked, delay_ms or 0, needed_ms)} {then}"
+
+
+def _comes_out(asked: Asked, emits: str) -> str:
+    """(3) That something is emitted, and what may remove it; as far as this is known."""
+    if not asked.plan:
+        return f"{emits}, if nothing above the operator removes it"
+    above, _ = removing(asked.plan)
+    return f"{emits}, but only what passes {' and '.join(above)}" if above else emits
 
 
 def _clock(asked: Asked, timer: Held) -> str:
@@ -115,7 +162,7 @@ def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
         rows = " and ".join(f"of {time} or later on {_input(one)}" for time, one in zip(times, behind))
         return f"rows with an event time {rows}: {clock_words(needed_ms)} and its delay. The batch after them"
     if len(asked.sources) > 1 and len(asked.inputs) != 1:  # the state has one delay, but does not say of which input
-        each = "on any input" if _takes_the_greatest(asked) else "on each input"
+        each = "on any input" if _takes_the_greatest(asked) else "on each input that is behind"
         return (
             f"a row with an event time of {time_words(needed_ms)} and the delay of its withWatermark, or later, {each} "
             f"(one delay is {delay_words(delay_ms)}). The batch after it"
@@ -147,7 +194,7 @@ def _holds_back(asked: Asked) -> Iterator[str]:
         if len(set(own)) == 1:
             return
         ms, least = min(zip(own, asked.inputs), key=lambda pair: pair[0] or 0)
-        has = f"its own is {clock_words(ms)}" if ms else "it has seen no row"
+        has = f"its own is {clock_words(ms)}" if ms else "it has seen no row since the query started"
         yield f"{_input(least)}: {has}, and the query's watermark is the smallest of all"
         return
     if len(asked.sources) < 2:

@@ -1,7 +1,9 @@
 """Why did a query emit nothing? What it has in its state, what it dropped, what it waits for, and what would have to arrive.
 
 1. The checkpoint says what is in the state: the rows, the schemas, which column carries a watermark, and its delay.
-2. Progress reports, if there are any, say what was read and emitted, and what was dropped as late.
+2. Progress reports, if there are any, say what was read and emitted, and what was dropped as late. A reader of files applies
+   filters itself, and Spark does not count what it leaves out; it counts a row again whenever foreachBatch reads the batch. The
+   folders of files say what was not read yet (unread_files.py), the plan what may remove a row (plan_text.py).
 3. The commits and the reports have the watermark. A row of state is evicted when the watermark reaches its end; which rows move
    it there depends on the delay of each input, the time range of a join, and the clock of a timer (waits_for.py). Everything
    that is known about these is collected first (asked.py).
@@ -22,16 +24,20 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import CSS, table
-from minispark_stream.lens.view.words import number, offset_words, plural, short
+from minispark_stream.lens.view.words import delay_words, number, offset_words, plural, short, time_words
 from minispark_stream.tools.inspection.asked import Asked, joins, shifts
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.held import held_by
 from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs
-from minispark_stream.tools.inspection.report import CheckpointReport
+from minispark_stream.tools.inspection.plan_text import folders, removing
+from minispark_stream.tools.inspection.unread_files import unread
 from minispark_stream.tools.inspection.waits_for import waits_for
+
+FOREACH_BATCH = "ForeachBatchSink"  # as progress reports call it
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,18 @@ class OutputExplanation:
 def explain(asked: Asked) -> OutputExplanation:
     """Why the query emitted nothing, as far as this is known."""
     lines = [("error", f"the query ended: {asked.error}")] if asked.error else []
+    if asked.is_active is False and not asked.error:
+        lines.append(("query", "it has ended, so nothing comes out until it is started again"))
     lines += _in_and_out(asked)
+    lines += _on_the_way(asked)
     held = list(held_by(asked.report)) if asked.report is not None else []  # (1)
-    lines += [("held", one.words) for one in held] or [("held", _nothing(asked.report))]
+    lines += [("held", one.words) for one in held] or [("held", _nothing(asked))]
     dropped = list(_dropped(asked.progress))
     lines += dropped
     lines += waits_for(asked, held, bool(dropped))  # (3)
+    if asked.is_active is None and not asked.plan:
+        unknown = "how many rows came in and went out, the plan, and the output mode"
+        lines.append(("not known", f"{unknown}: a checkpoint does not have them; a query has"))
     return OutputExplanation(tuple(lines))
 
 
@@ -73,26 +85,39 @@ def explain_checkpoint(checkpoint: str) -> OutputExplanation:
     return explain(Asked(inspect(checkpoint)))
 
 
-def _nothing(report: CheckpointReport | None) -> str:
-    names = [f"operator {one.operator_id} ({one.name})" for one in report.operators] if report is not None else []
-    return f"nothing: the state of {' and of '.join(names)} is empty" if names else "nothing: the query has no state"
+def _nothing(asked: Asked) -> str:
+    if asked.report is None:
+        operators = [as_map(one) for p in asked.progress[-1:] for one in as_list(p.get("stateOperators"))]
+        counts = [f"{plural(as_int(one.get('numRowsTotal')), 'row')} in {one.get('operatorName')}" for one in operators]
+        if counts:
+            gone = "is gone (a temporary one is deleted when its query ends)"
+            return f"not known row by row, because the checkpoint {gone}: the last report says {' and '.join(counts)}"
+        return "nothing: no stateful operator has reported anything" if asked.progress else "nothing yet: no batch has ended"
+    names = [f"operator {one.operator_id} ({one.name})" for one in asked.report.operators]
+    return f"nothing: the state of {' and of '.join(names)} is empty" if names else "nothing: the checkpoint has no state"
 
 
 def explain_query(
-    query: Any, checkpoint: str, mode: str | None, events: Sequence[Event] = (), plan: str = ""
+    query: Any, checkpoint: str, mode: str | None, events: Sequence[Event] = (), plan: str = "",
+    measured: Mapping[str, int | None] | None = None, interval_ms: int = 0,
 ) -> OutputExplanation:
-    """The same for a query, which is anything with PySpark's `recentProgress` and `exception()`; `events` are its trace,
-    and `plan` is its analysed plan as Spark prints it.
+    """The same for a query, which is anything with PySpark's `recentProgress`, `exception()`, `isActive` and `status`.
+
+    Args:
+        events: its trace.
+        plan: its analysed plan as Spark prints it.
+        measured: what each `withWatermark` has measured, by its id in the plan, if there is no trace.
+        interval_ms: that of a processing-time trigger.
     """
     error = query.exception()
     try:
         report = inspect(checkpoint)
     except (FileNotFoundError, ValueError):  # nothing has been written yet, or it was a temporary directory
         report = None
-    measured = [e.outputs for e in events if e.step == "updateWatermark"]
+    updates = [e.outputs for e in events if e.step == "updateWatermark"]
     trees = [as_map(e.outputs.get("tree")) for e in events if e.step == "queryPlanning"]
-    operators = as_list(measured[-1].get("operators")) if measured else ()
-    inputs = named_inputs(operators, trees[-1] if trees else {}) if operators else planned_inputs(plan)
+    operators = as_list(updates[-1].get("operators")) if updates else ()
+    inputs = named_inputs(operators, trees[-1] if trees else {}) if operators else planned_inputs(plan, measured)
     return explain(Asked(
         report=report,
         progress=[json.loads(one.json) for one in query.recentProgress],
@@ -102,6 +127,8 @@ def explain_query(
         joins=joins(e for e in events if e.step == "stateOperator"),
         plan=plan,
         error=None if error is None else str(error).split("\n")[0],
+        is_active=query.isActive,
+        interval_ms=interval_ms if query.status["message"] == "Waiting for next trigger" else 0,
     ))
 
 
@@ -110,11 +137,31 @@ def explain_query(
 
 def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
     batches = [p for p in asked.progress if "addBatch" in as_map(p.get("durationMs"))]
-    if not batches:
-        done = [b.batch_id for b in asked.report.batches if b.committed] if asked.report is not None else []
-        newest = f", the last is {done[-1]}" if done else ""
-        yield "batches", f"{plural(len(done), 'batch')} committed{newest}"
-        return
+    if batches:
+        yield from _reported(asked, batches)
+    else:
+        yield "batches", _logged(asked)
+    read = {path for source in asked.report.sources for path in source.paths} if asked.report is not None else set()
+    for folder in folders(asked.plan) if asked.report is not None or not batches else ():  # without the log, who knows
+        if says := unread(folder, read):
+            yield "not read yet", says
+    if asked.interval_ms:
+        began_ms = iso_ms(batches[-1].get("timestamp")) if batches else None
+        began = "" if began_ms is None else f", the last one began {time_words(began_ms // 1000 * 1000)}"
+        every = delay_words(asked.interval_ms)
+        yield "next batch", f"the trigger lets one begin every {every}{began}; what arrives in between waits"
+
+
+def _logged(asked: Asked) -> str:
+    found = asked.report.batches if asked.report is not None else ()
+    done = [b.batch_id for b in found if b.committed]
+    begun = [b.batch_id for b in found if not b.committed and b.offsets is not None]
+    newest = f", the last is {done[-1]}" if done else ""
+    begun_too = f"; batch {begun[-1]} has begun and is not committed" if begun and begun[-1] > max(done, default=-1) else ""
+    return f"{plural(len(done), 'batch')} committed{newest}{begun_too}"
+
+
+def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     rows_in = sum(as_int(p.get("numInputRows")) or 0 for p in batches)
     counts = [as_int(as_map(p.get("sink")).get("numOutputRows")) for p in batches]
     rows_out = "not reported by the sink"
@@ -122,15 +169,40 @@ def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
         rows_out = number(sum(count or 0 for count in counts))
     first, last = batches[0].get("batchId"), batches[-1].get("batchId")
     which = f"batch {last}" if first == last else f"batches {first} to {last}"
+    by_function = str(as_map(batches[-1].get("sink")).get("description")) == FOREACH_BATCH
+    again = " (each counts again whenever the function of foreachBatch reads its batch)" if by_function and rows_in else ""
     mode = f"; output mode {asked.mode}" if asked.mode else ""
-    yield "batches", f"{which}: {plural(rows_in, 'row')} in, rows out: {rows_out}{mode}"
-    for source in as_list(batches[-1].get("sources")):
-        end, latest = as_map(source).get("endOffset"), as_map(source).get("latestOffset")
+    yield "batches", f"{which}: {plural(rows_in, 'row')} in{again}, rows out: {rows_out}{mode}"
+    sources = [as_map(source) for source in as_list(batches[-1].get("sources"))]
+    for source in sources:
+        end, latest = source.get("endOffset"), source.get("latestOffset")
         if latest not in (None, "null", end):
-            name = short(str(as_map(source).get("description")))
+            name = short(str(source.get("description")))
             yield "not read yet", f"{name}: read up to {offset_words(end)}, but there is data up to {offset_words(latest)}"
     if rows_in == 0:
-        yield "no input", "no row has arrived: every source has been read to its end"
+        yield "no input", _no_row(asked, batches, by_function)
+
+
+def _no_row(asked: Asked, batches: Sequence[Mapping[str, Any]], by_function: bool) -> str:
+    """(2) Why no row was counted, although batches ran."""
+    every = [as_map(source) for p in batches for source in as_list(p.get("sources"))]
+    if all(source.get("startOffset") == source.get("endOffset") for source in every):
+        return "no row has arrived: no source had anything new"
+    reasons = ["what was read has no rows"]
+    if filters := removing(asked.plan)[1]:
+        reasons.append(f"the reader has left out the rows that do not pass {' and '.join(filters)}, which Spark does not count")
+    if by_function:
+        reasons.append("the function of foreachBatch has not read its batch")
+    return f"something was read, and no row of it was counted: {', or '.join(reasons)}"
+
+
+def _on_the_way(asked: Asked) -> Iterator[tuple[str, str]]:
+    """What may remove a row before it is in the state or, if there is no state, before it comes out."""
+    above, others = removing(asked.plan)
+    if others:
+        yield "on the way", f"a row goes on only if it passes {' and '.join(others)}"
+    if above:
+        yield "above", f"what leaves the state comes out only if it passes {' and '.join(above)}"
 
 
 def _dropped(progress: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

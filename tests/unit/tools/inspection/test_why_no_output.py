@@ -13,8 +13,11 @@ import tests.unit.hand_made as hand_made
 from minispark_stream import explain_output
 from minispark_stream.tools.inspection import why_no_output
 from minispark_stream.tools.inspection.asked import Asked, joins, shifts
+from minispark_stream.tools.inspection.findings import ahead_of_the_clock, future
 from minispark_stream.tools.inspection.held import Held
 from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs, timers
+from minispark_stream.tools.inspection.plan_text import folders, limit, removing
+from minispark_stream.tools.inspection.unread_files import unread
 from minispark_stream.tools.inspection.waits_for import POLICY
 from minispark_stream.tools.inspection.why_no_output import explain
 from tests.unit.hand_made import windowed_count
@@ -23,8 +26,8 @@ from tests.unit.hand_made import windowed_count
 def report(batch_id: int, rows_in: int = 0, rows_out: int = 0, **more: Any) -> dict[str, Any]:
     """A progress report of a query with two sources, of which only the first delivers rows."""
     sources = [
-        {"description": "FileStreamSource[file:/data/left]", "endOffset": 4, "latestOffset": 4, "numInputRows": rows_in},
-        {"description": "FileStreamSource[file:/data/right]", "endOffset": 2, "latestOffset": 2, "numInputRows": 0},
+        {"description": "FileStreamSource[file:/data/left]", "startOffset": 4, "endOffset": 4, "latestOffset": 4, "numInputRows": rows_in},
+        {"description": "FileStreamSource[file:/data/right]", "startOffset": 2, "endOffset": 2, "latestOffset": 2, "numInputRows": 0},
     ]
     return {
         "batchId": batch_id, "numInputRows": rows_in, "durationMs": {"addBatch": 1}, "sink": {"numOutputRows": rows_out},
@@ -43,7 +46,8 @@ def test_a_checkpoint_says_what_it_holds_and_what_would_have_to_arrive(tmp_path:
         ("watermark", "2024-01-01 12:05:00"),
         ("waits for", "the watermark 2024-01-01 12:10:00: window=[2024-01-01 12:05, 12:10) k=a ends then"),
         ("would help", "a row with an event time of 2024-01-01 12:20:00 or later: 12:10:00 and the delay of 10 min. "
-                       "The batch after it emits"),
+                       "The batch after it emits in append mode, if nothing above the operator removes it"),
+        ("not known", "how many rows came in and went out, the plan, and the output mode: a checkpoint does not have them; a query has"),
     )
     assert "waits for" in str(answer) and "<td><b>held</b></td>" in answer._repr_html_()
 
@@ -57,7 +61,7 @@ def test_the_input_that_holds_the_watermark_back_is_named() -> None:
     inputs: list[dict[str, Any]] = [{"node": "ta", "watermark": 1_704_110_640_000}, {"node": "tb", "watermark": None}]
     measured = explain(Asked(None, [report(3, 5)], "append", inputs))
     assert dict(measured.lines)["held back by"] == (
-        "the input with the event time tb: it has seen no row, and the query's watermark is the smallest of all"
+        "the input with the event time tb: it has seen no row since the query started, and the query's watermark is the smallest of all"
     )
     assert "held back by" not in dict(explain(Asked(None, [report(3, 5)], "append", [inputs[0], inputs[0]])).lines)
 
@@ -77,7 +81,7 @@ INPUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize(("policy", "is_held_back"), [("MIN", True), ("MAX", False)])
 def test_the_policy_is_read_as_the_engine_reads_it(policy: str, is_held_back: bool) -> None:
-    batch = SimpleNamespace(conf={POLICY: policy}, batch_id=3, committed=True, next_watermark_ms=NOON)
+    batch = SimpleNamespace(conf={POLICY: policy}, batch_id=3, committed=True, next_watermark_ms=NOON, timestamp_ms=NOON)
     known: Any = SimpleNamespace(batches=[batch], operators=[], sources=[])
     assert ("held back by" in dict(explain(Asked(known, [report(3, 5)], "append", INPUTS)).lines)) == is_held_back
 
@@ -100,7 +104,7 @@ def test_an_outer_join_that_waits_says_which_watermark_the_range_of_its_conditio
     assert found["that is"].startswith("when the watermark of the query reaches 2024-01-01 12:05:00.001: the time range of the condition")
     assert found["would help"] == (
         "rows with an event time of 2024-01-01 12:15:00.001 or later on the input with the event time ta and of 2024-01-01 12:10:00.001 or later on the "
-        "input with the event time tb: 12:05:00.001 and its delay. The batch after them emits"
+        "input with the event time tb: 12:05:00.001 and its delay. The batch after them emits, if nothing above the operator removes it"
     )
     assert "would help" not in waiting(monkeypatch, left, inputs=INPUTS)  # without a trace the shift is not known
 
@@ -133,7 +137,7 @@ def test_what_is_there_and_has_not_been_read_is_said() -> None:
     behind = report(1, 1)
     behind["sources"][0]["latestOffset"] = 9
     assert dict(explain(Asked(None, [behind])).lines)["not read yet"] == "FileStreamSource[left]: read up to 4, but there is data up to 9"
-    assert "every source has been read to its end" in dict(explain(Asked(None, [report(1)])).lines)["no input"]
+    assert dict(explain(Asked(None, [report(1)])).lines)["no input"] == "no row has arrived: no source had anything new"
 
 
 def test_a_query_that_failed_says_so_first() -> None:
@@ -220,3 +224,118 @@ def test_what_is_neither_a_query_nor_a_checkpoint_is_refused(tmp_path: Path) -> 
         explain_output(str(tmp_path))
     with pytest.raises(FileNotFoundError):
         explain_output(tmp_path / "nowhere")
+
+
+LIMITED = """~GlobalLimit 7
++- ~LocalLimit 7
+   +- ~Filter (count#213L > cast(10 as bigint))
+      +- ~Aggregate [window#217-T600000ms], [window#217-T600000ms, count(1) AS count#213L]
+         +- ~Filter isnotnull(t#210-T600000ms)
+            +- ~Join Inner, (k#211 = k#9)
+               :- ~EventTimeWatermark f81ce710-5b77-4872-a0ed-5c011505ff29, t#210: timestamp, 10 minutes
+               :  +- StreamingRelation FileSource[/data/[x]], [t#210, k#211], name=<Unassigned>
+               +- Filter (k#9 = a)
+                  +- LogicalRDD [k#9], false"""
+
+
+def test_a_plan_says_what_may_remove_a_row_below_the_state_and_above_it() -> None:
+    assert removing(LIMITED.split("\n", 2)[2]) == (["Filter (count > cast(10 as bigint))"], ["Filter isnotnull(t)", "Join Inner, (k = k)"])
+    both_stream = "~Filter (b#1 > 0)\n+- ~Join Inner, (a#1 = a#2)\n   :- ~Filter (a#1 > 0)\n   :  +- StreamingRelation r, [a#1]\n   +- ~Project [a#2]\n      +- x"
+    assert removing(both_stream) == (["Filter (b > 0)"], ["Filter (a > 0)"])
+    assert removing("~Filter (k#1 = a)\n+- StreamingRelation rate, [k#1]") == ([], ["Filter (k = a)"])
+    assert (limit(LIMITED), limit("~Project"), folders(LIMITED), folders("FileSource[/a/[b]]")) == (7, None, ["/data/[x]"], ["/a/[b]"])
+
+
+def test_a_filter_above_the_state_is_not_passed_over(monkeypatch: Any) -> None:
+    window: Any = SimpleNamespace(operator_id=0, name="stateStoreSave")
+    held = Held(window, 1, 600_000, NOON + 360_000, "window")
+    without_limit = LIMITED.split("\n", 2)[2]
+    found = waiting(monkeypatch, held, plan=without_limit, inputs=[{"node": "t", "watermark": NOON, "delayMs": 600_000}])
+    assert found["would help"].endswith("The batch after it emits, but only what passes Filter (count > cast(10 as bigint))")
+    assert found["above"] == "what leaves the state comes out only if it passes Filter (count > cast(10 as bigint))"
+
+
+@pytest.mark.parametrize(("passed", "plan", "said"), [
+    (7, LIMITED, "nothing: the limit of 7 is used up"), (5, LIMITED, "new rows: 2 of the limit of 7 may still come out"),
+    (7, "", "nothing, if the limit is 7: then no row comes out any more. A checkpoint does not say what the limit is"),
+])
+def test_a_limit_counts_what_it_lets_through(monkeypatch: Any, passed: int, plan: str, said: str) -> None:
+    operator: Any = SimpleNamespace(operator_id=0, name="globalLimit")
+    found = waiting(monkeypatch, Held(operator, 1, None, None, "", passed=passed), plan=plan)
+    assert found["held"] == f"operator 0 (globalLimit): {passed} rows let through so far"
+    assert found["waits for"].startswith(said)
+
+
+def test_rows_that_a_reader_leaves_out_have_not_failed_to_arrive() -> None:
+    read = report(0)
+    read["sources"][0]["startOffset"] = None
+    read["sink"]["description"] = why_no_output.FOREACH_BATCH
+    found = dict(explain(Asked(None, [read], plan="~Filter (k#1 = a)\n+- StreamingRelation r, [k#1]")).lines)
+    assert found["no input"] == (
+        "something was read, and no row of it was counted: what was read has no rows, or the reader has left out the rows that do not pass "
+        "Filter (k = a), which Spark does not count, or the function of foreachBatch has not read its batch"
+    )
+    read["numInputRows"] = 15
+    assert "15 rows in (each counts again whenever the function of foreachBatch reads its batch)" in str(explain(Asked(None, [read])))
+
+
+def test_a_watermark_later_than_the_clock_is_said_to_be_wrong() -> None:
+    in_the_future = {"watermark": "2926-01-01T12:11:00.000Z"}
+    inputs = [{"node": "t", "delayMs": 0}]
+    found = dict(explain(Asked(None, [report(1, 3, eventTime=in_the_future)], "append", inputs)).lines)
+    assert found["too far"].startswith("the watermark, 2926-01-01 12:11:00, is later than the clock, 20")
+    assert "would help" not in found
+    assert ahead_of_the_clock(NOON) is None and ahead_of_the_clock(None) is None
+    assert ahead_of_the_clock(99 * NOON, 99 * NOON) is None  # a test's own clock may be in the future, too
+    batch: Any = SimpleNamespace(batch_id=3, next_watermark_ms=99 * NOON, watermark_ms=0, timestamp_ms=NOON)
+    assert [finding.level for finding in future([batch])] == ["warning"] and not list(future([]))
+
+
+@pytest.mark.parametrize(("times", "said"), [
+    ({"max": "1970-01-01T00:00:00.000Z"}, "t is null in every row that was measured"), ({}, "no row has reached withWatermark"),
+    ({"max": "2024-01-01T12:00:00.000Z"}, None),
+])
+def test_event_times_that_are_null_are_named(times: dict[str, str], said: str | None) -> None:
+    none_yet = {"watermark": "1970-01-01T00:00:00.000Z", **times}
+    found = dict(explain(Asked(None, [report(1, 3, eventTime=none_yet)], "append", [{"node": "t", "delayMs": 0}])).lines)
+    assert said is None and "no event time" not in found or found["no event time"].startswith(str(said))
+
+
+def test_state_whose_checkpoint_is_gone_was_there_all_the_same() -> None:
+    operators = [{"operatorName": "stateStoreSave", "numRowsTotal": 4}]
+    found = dict(explain(Asked(None, [report(1, 3, stateOperators=operators)], is_active=False)).lines)
+    assert found["held"].endswith("the last report says 4 rows in stateStoreSave") and "has ended" in found["query"]
+    assert dict(explain(Asked(None, is_active=True)).lines)["held"] == "nothing yet: no batch has ended"
+
+
+def test_what_is_measured_is_known_by_the_id_in_the_plan() -> None:
+    ids = {"f81ce710-5b77-4872-a0ed-5c011505ff29": NOON, "another": None}
+    (own,) = planned_inputs(LIMITED, ids)
+    assert own == {"node": "t", "delayMs": 600_000, "sources": ["FileStreamSource[/data/[x]]"], "watermark": NOON}
+
+
+def test_state_that_cannot_be_read_is_not_said_to_have_no_event_time() -> None:
+    operator: Any = SimpleNamespace(operator_id=0, name=None)
+    assert Held(operator, 3, None, None, "", has_schema=False).words == (
+        "operator 0 (of a kind that is not known): 3 keys; what it consists of, and what evicts it, cannot be read"
+    )
+    many = Held(operator, 6000, None, NOON, "window")
+    assert many.words.endswith("the first to leave is window (of the first 5,000; the others were not looked at)")
+
+
+def test_a_folder_says_which_files_were_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "in [x]"
+    (folder / "day=1").mkdir(parents=True)
+    (folder / "not a partition").mkdir()
+    for name in ("a b.csv", ".hidden", "_hidden", "day=1/c.csv", "not a partition/d.csv"):
+        (folder / name).touch()
+    read = [f"file://{tmp_path}/in%20%5Bx%5D/a%20b.csv"]
+    pattern = f"{tmp_path}/in*"
+    assert str(unread(pattern, read)).startswith(f"1 file in {pattern} that no batch has read so far, such as c.csv")
+    assert unread(pattern, [*read, f"file:{folder}/day=1/c.csv".replace(" ", "%20")]) is None
+    assert unread(str(folder), []) == f"{folder} is a pattern, and no file fits it; there is a folder of exactly this name, for which one writes {tmp_path}/in \\[x\\]"
+    assert unread(f"{folder}/*.json", []) == f"{folder}/*.json is a pattern, and no file fits it"
+    assert unread(f"{tmp_path}/{{a,b}}", []) == f"{tmp_path}/{{a,b}} is a pattern; whether a file fits it was not checked"
+    (tmp_path / "empty").mkdir()
+    assert str(unread(f"file:{tmp_path}/empty", [])).startswith(f"there is no file in {tmp_path}/empty")
+    assert unread("s3a://bucket/in", []) is None
