@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -71,6 +73,28 @@ def test_it_is_the_trace_that_side_by_side_records(spark: SparkSession, tmp_path
     note = found.fate({"value": "12:04,a"}).note  # it says what to ask instead; this asks it
     asked = eval(note.rpartition(" ask ")[2], {"side_by_side": side_by_side, "spark": spark, "query": windows, "feed": FEED})
     assert "dropped: its window ended 12:05:00, at or before the late watermark, 12:11:00" in str(asked), note
+
+
+def test_the_error_of_a_query_is_in_its_trace_and_on_its_page(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path) -> None:
+    def fall(batch: DataFrame, number: int) -> None:
+        raise ValueError("the cat fell")
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.txt").write_text("1\n")
+    listener = TraceListener(spark)
+    spark.streams.addListener(listener)
+    try:
+        for session in (spark, mini):
+            query = session.readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(fall).trigger(availableNow=True).start()
+            with pytest.raises(StreamingQueryException):
+                query.awaitTermination()
+            traces = [trace_of(query), *([_until(lambda id=query.id: listener.traces[id], 1)] if session is spark else [])]
+            for trace in traces:
+                shown = [trace.to_text(), trace.to_html(tmp_path / "run.html").read_text(), trace._repr_html_(), trace.batches[-1].error]
+                assert all("ValueError: the cat fell" in str(one) for one in shown), (session, shown[0])
+                assert trace.batches[-1].batch_id == 0
+    finally:
+        spark.streams.removeListener(listener)
 
 
 def test_a_query_of_the_model_goes_the_same_way(mini: MiniSparkSession, tmp_path: Path) -> None:

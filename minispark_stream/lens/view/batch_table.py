@@ -18,7 +18,9 @@ from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view import timeline
 from minispark_stream.lens.view.style import CSS, table
 from minispark_stream.lens.view.timeline import phases
-from minispark_stream.lens.view.words import duration_words, number, time_words
+from minispark_stream.lens.view.words import clip, duration_words, number, short, time_words
+
+LONGEST = 200  # characters of an error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +86,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     counts = ("" if row[name] is None else number(row[name]) for name in ("rows_in", "rows_out"))
     watermark, took = row["watermark_ms"], row["took_ms"]
     kept, late = ("" if row[name] is None else number(row[name]) for name in ("state_rows", "late_rows"))
+    ended = f"failed: {escape(clip(short(row['error']), LONGEST))}" if row["error"] else "run again" if row["rerun"] else ""
     return [
         str(row["batch"]), *counts, "" if watermark is None else time_words(watermark), kept, late,
-        "" if took is None else duration_words(took), "failed" if row["error"] else "run again" if row["rerun"] else "",
+        "" if took is None else duration_words(took), ended,
     ]

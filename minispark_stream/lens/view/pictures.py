@@ -12,11 +12,13 @@ A trace of real Spark has fewer: it contains no rows, and not the watermarks of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.fates import Fates, fates
 from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.values import as_list, as_map
 from minispark_stream.lens.view import (
     epochs,
     event_time,
@@ -45,37 +47,67 @@ class Kind(NamedTuple):
 
     heading: str
     draw: Callable[[Recording, Fates], str | None]  # (1)
-    nothing: str = ""  # `Trace` asks for two of them by functions of their own
+    nothing: Callable[[Recording], str] = lambda _: ""  # `Trace` asks for two of them by functions of their own
+
+
+def _rows_of(operator: str, called: str) -> Callable[[Recording], str]:
+    """Why there are no rows of a kind of operator."""
+    def why(recording: Recording) -> str:
+        names = [str(name) for batch in recording.batches for name in _operators(batch.events)]
+        if not recording.batches:
+            return "the trace has no batch yet"
+        if not any(name.startswith(operator) for name in names):
+            return f"no batch of this query has run a {called}"
+        if recording.engine == "spark":
+            has = "side_by_side runs the query on the model, whose trace has them"
+            return f"real Spark does not report the rows of a {called}; {has}"
+        return f'the rows of the {called} were not recorded: MiniSparkSession(spark, trace="rows") records them'
+
+    return why
+
+
+def _operators(events: Sequence[Event]) -> Iterator[Any]:
+    for event in events:
+        if event.step == "stateOperator":
+            yield event.inputs.get("operator")
+        for one in as_list(as_map(event.outputs.get("progress")).get("stateOperators")):
+            yield as_map(one).get("operatorName")
+
+
+def _watermarks(recording: Recording) -> str:
+    if recording.engine == "spark":
+        return "real Spark does not report the watermarks of its operators"
+    return "the trace has no plan with a watermark: the query has no withWatermark, or no batch has run yet"
 
 
 KINDS: Mapping[str, Kind] = {
     "event_time": Kind(
         "Event time", lambda _, found: event_time.svg(found),
-        "the trace has no event times: the query needs a watermark, and a batch with rows",
+        lambda _: "the trace has no event times: the query needs a watermark, and a batch with rows",
     ),
     "join": Kind(
         "Join", lambda _, found: join_lanes.svg(join_buffers.buffers(found)),
-        'the trace has no rows of a stream-stream join: trace="rows" records them, and real Spark does not report rows',
+        _rows_of("symmetricHashJoin", "stream-stream join"),
     ),
     "sessions": Kind(
         "Sessions", lambda _, found: session_lanes.svg(session_lanes.lanes(found)),
-        'the trace has no rows of session windows: trace="rows" records them, and real Spark does not report rows',
+        _rows_of("sessionWindow", "session window"),
     ),
     "watermarks": Kind(
         "Watermarks", lambda recording, _: watermark_tree.svg(watermark_tree.tree(recording)),
-        "the trace has no plan with a watermark; real Spark does not report the watermarks of its operators",
+        _watermarks,
     ),
     "state_files": Kind(
         "State files", lambda recording, _: state_chain.svg(state_files.chains(recording)),
-        "the trace has no state: no batch has written a version of a state store",
+        lambda _: "the trace has no state: no batch has written a version of a state store",
     ),
     "logs": Kind(
         "Logs", lambda recording, _: logs_tapes.svg(logs_tapes.runs(recording), len(recording.batches)),
-        "the trace has no logs: no batch has written an offset or a commit",
+        lambda _: "the trace has no logs: no batch has written an offset or a commit",
     ),
     "files": Kind(
         "Files", lambda recording, _: file_rows.svg(file_rows.files(recording)),
-        "the trace has no files: the query needs a file source or a file sink",
+        lambda _: "the trace has no files: the query needs a file source or a file sink",
     ),
     "epochs": Kind("Epochs", lambda recording, _: epochs.of_epochs(recording)),
     "timeline": Kind("Durations", lambda recording, _: timeline.svg(recording.batches) if recording.batches else None),
@@ -101,5 +133,5 @@ def picture(recording: Recording, name: str) -> Picture:
     kind = KINDS[name]
     svg = kind.draw(recording, fates(recording))
     if svg is None:
-        raise ValueError(kind.nothing)  # (2)
+        raise ValueError(kind.nothing(recording))  # (2)
     return Picture(svg)

@@ -34,7 +34,11 @@ def narrate(event: Event) -> str:
     if failed(event):
         return f"failed: {short(str(event.error))}"
     sentence = _SENTENCES[event.step](event.inputs, event.outputs)
-    return sentence if event.error is None else f"{sentence}; it ends with an error"
+    if event.error is None:
+        return sentence
+    # Real Spark does not say in which step of the batch this was, so the batch itself has the words.
+    words = f": {short(event.error)}" if event.engine == "spark" and event.step == "runBatch" else ""
+    return f"{sentence}; it ends with an error{words}"
 
 
 def _start_query(ins: Values, outs: Values) -> str:

@@ -121,7 +121,7 @@ class Comparison:
     def to_text(self) -> str:
         """The table and the verdict as text, without durations."""
         table = self.table().drop(columns=["spark ms", "model ms"])
-        return f"{table.to_string(index=False)}\n{self._verdict()}"
+        return self._verdict() if table.empty else f"{table.to_string(index=False)}\n{self._verdict()}"
 
     def _verdict(self) -> str:
         batches = plural(len(self.model.batches), "batch")
@@ -129,7 +129,8 @@ class Comparison:
         if self.differences:
             return "\n".join([f"{plural(len(self.differences), 'difference')}:", *(f"  {d}" for d in self.differences), *notes])
         if self.model.error is not None:
-            return f"{batches}, and then both engines fail alike: {self.model.cause or self.model.condition}"
+            ran = f"{batches}, and then both" if self.model.batches else "No batch has ended well: both"
+            return f"{ran} engines fail alike: {self.model.cause or self.model.condition}"
         if not self._had_rows():
             return f"{f'{batches}, and no row' if self.model.batches else 'No batch ran'}: there is nothing to compare."
         return "\n".join([f"{batches}: both engines agree.", *notes])
@@ -146,12 +147,16 @@ class Comparison:
         return any(batch.progress["numInputRows"] or batch.rows for batch in self.model.batches)
 
     def __repr__(self) -> str:
-        return f"<Comparison: {len(self.model.batches)} batches, {len(self.differences)} differences>"
+        found = f"{len(self.differences)} differences"
+        if not self.differences and (self.model.error is not None or not self._had_rows()):
+            found = "nothing to compare" if self.model.error is None else "both engines fail alike"
+        return f"<Comparison: {len(self.model.batches)} batches, {found}>"
 
     def _repr_html_(self) -> str:
-        table = self.table()
-        head = "".join(f"<th>{html.escape(str(c))}</th>" for c in table.columns)
-        body = "".join(_html_row(list(map(str, table.columns)), line) for line in table.itertuples(index=False))
+        lines = self.table()
+        head = "".join(f"<th>{html.escape(str(c))}</th>" for c in lines.columns)
+        body = "".join(_html_row(list(map(str, lines.columns)), line) for line in lines.itertuples(index=False))
+        table = "" if lines.empty else f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         found = "".join(f"<li>{html.escape(clip(str(d), LONGEST))}</li>" for d in self.differences[:50])
         found = f"<ul>{found}</ul>" if found else ""
         found += "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
@@ -160,7 +165,7 @@ class Comparison:
         verdict = html.escape(self._verdict().split("\n")[0])
         return (
             f"{_STYLE}<div class='mss-compare'><p style='color:{color}'><b>{verdict}</b></p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{found}</div>"
+            f"{table}{found}</div>"
         )
 
 

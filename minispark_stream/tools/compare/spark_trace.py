@@ -39,6 +39,7 @@ from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import MAX_ROWS, Event
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
+from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.spark_zips import read_zips
 
 Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progress report says about it
@@ -121,7 +122,8 @@ def spark_trace(
     """The trace of batches that Spark ran, in the order in which they ran; `error` is what ended the query after them."""
     events = list(_events(batches))
     if error is not None:
-        events += _failed(batches, error, events[-1].start_ms + events[-1].duration_ms if events else 0.0)
+        words = str(cause_of(error) or error.partition("\n=== Streaming Query ===")[0].strip())
+        events += _failed(batches, words, events[-1].start_ms + events[-1].duration_ms if events else 0.0)
     return Trace(tuple(events), engine="spark", name=name, plan=plan, note=_note(batches))
 
 

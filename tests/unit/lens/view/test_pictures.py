@@ -350,6 +350,16 @@ def test_a_trace_that_has_nothing_of_a_kind_says_so(name: str) -> None:
         getattr(Trace(()), name)()
 
 
+@pytest.mark.parametrize(("trace", "why"), [
+    (TRACE, "no batch of this query has run a stream-stream join"),
+    (replace(JOIN, events=tuple(e for e in JOIN.events if e.step != "addBatch")), r'were not recorded: MiniSparkSession\(spark, trace="rows"\) records them'),
+    (replace(JOIN, engine="spark", events=tuple(e for e in JOIN.events if e.step != "addBatch")), "real Spark does not report the rows of a stream-stream join; side_by_side"),
+])
+def test_why_there_is_no_picture_of_a_join(trace: Trace, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        trace.join()
+
+
 @pytest.mark.parametrize(
     ("draw", "words"),
     [(JOIN.join, "with nulls"), (SESSIONS.sessions, "two become one"), (TRACE.state_files, "6.delta"),

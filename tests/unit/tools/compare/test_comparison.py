@@ -34,19 +34,22 @@ DIVIDED = failing(
 
 def test_two_runs_that_fail_at_once_are_not_reported_as_a_success() -> None:
     both = Comparison(failed(DIVIDED), failed(DIVIDED), ("x",))
-    said = "no batches, and then both engines fail alike: DIVIDE_BY_ZERO: Division by zero."
-    assert both.differences == () and both.to_text().endswith(said)
+    said = "No batch has ended well: both engines fail alike: DIVIDE_BY_ZERO: Division by zero."
+    assert both.differences == () and both.to_text() == said
+    assert repr(both) == "<Comparison: 0 batches, both engines fail alike>" and "<table" not in both._repr_html_()
     html = both._repr_html_()
     assert said in html and "#1b6e3c, #8fd3a1)'><b>" not in html
 
 
 def test_a_comparison_of_nothing_proves_nothing() -> None:
     nothing = Comparison(failed(None), failed(None), ("x",))
-    assert nothing.to_text().endswith("No batch ran: there is nothing to compare.")
+    assert nothing.to_text() == "No batch ran: there is nothing to compare."
+    assert repr(nothing) == "<Comparison: 0 batches, nothing to compare>"
     no_row = Comparison(ran(numInputRows=0), ran(numInputRows=0), ("x",))
     assert no_row.to_text().endswith("1 batch, and no row: there is nothing to compare.")
     assert not any("#1b6e3c, #8fd3a1)'><b>" in one._repr_html_() for one in (nothing, no_row))
     some = Comparison(ran(numInputRows=2), ran(numInputRows=2), ("x",))
+    assert repr(some) == "<Comparison: 1 batches, 0 differences>"
     assert some.to_text().endswith("1 batch: both engines agree.") and "#1b6e3c, #8fd3a1)'><b>" in some._repr_html_()
 
 

@@ -110,7 +110,9 @@ def test_a_query_that_failed_has_a_last_batch_that_failed(tmp_path: Path) -> Non
     for reports, failed in (([], 0), ([report(0), report(1)], 2)):
         trace = spark_trace([SparkBatch(one, logs(one["batchId"])) for one in reports], error="ValueError: boom")
         assert (trace.batches[-1].batch_id, trace.batches[-1].error) == (failed, "ValueError: boom")
-        assert f"batch {failed} begins; it ends with an error" in trace.to_text()
+        assert f"batch {failed} begins; it ends with an error: ValueError: boom" in trace.to_text()
+        assert "failed: ValueError: boom" in trace._repr_html_()
+        assert "ends with an error: ValueError: boom" in trace.to_html(tmp_path / "failed.html").read_text()
     pictures(trace, tmp_path)
 
 

@@ -242,7 +242,7 @@ def test_a_plan_says_what_may_remove_a_row_below_the_state_and_above_it() -> Non
     assert removing(LIMITED.split("\n", 2)[2]) == (["Filter (count > cast(10 as bigint))"], ["Filter isnotnull(t)", "Join Inner, (k = k)"])
     both_stream = "~Filter (b#1 > 0)\n+- ~Join Inner, (a#1 = a#2)\n   :- ~Filter (a#1 > 0)\n   :  +- StreamingRelation r, [a#1]\n   +- ~Project [a#2]\n      +- x"
     assert removing(both_stream) == (["Filter (b > 0)"], ["Filter (a > 0)"])
-    assert removing("~Filter (k#1 = a)\n+- StreamingRelation rate, [k#1]") == ([], ["Filter (k = a)"])
+    assert removing("~Filter (k#1 = a)\n+- ~Filter true\n   +- StreamingRelation rate, [k#1]") == ([], ["Filter (k = a)"])
     assert (limit(LIMITED), limit("~Project"), folders(LIMITED), folders("FileSource[/a/[b]]")) == (7, None, ["/data/[x]"], ["/a/[b]"])
 
 
