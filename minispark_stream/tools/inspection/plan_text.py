@@ -21,7 +21,9 @@ from minispark_stream.lens.view.words import clip, without_ids
 
 LONGEST = 120  # characters of a node
 _STATEFUL = re.compile(r"~(Aggregate|Deduplicate|Distinct|GlobalLimit|FlatMapGroups\w*State|TransformWithState)")
-_MAY_REMOVE = re.compile(r"~(Filter (?!true$)|Generate|Sample|GlobalLimit|MapIn|MapPartitions|FlatMap|Join (Inner|LeftSemi|LeftAnti))")
+_MAY_REMOVE = re.compile(
+    "~(Filter (?!true$)|Generate|Sample|GlobalLimit|MapIn|MapPartitions|FlatMap|Join (Inner|LeftSemi|LeftAnti))"
+)
 _FILES = re.compile(r"FileSource\[(.*?)\](?=, \[|$)")
 _DELAY = re.compile(r"-T\d+ms\b")  # the mark of a column that carries a watermark
 _LIMIT = re.compile(r"~GlobalLimit (\d+)")
