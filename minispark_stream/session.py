@@ -72,6 +72,7 @@ class MiniSparkSession(SparkSession):
                 errorClass="VALUE_NOT_ALLOWED",
                 messageParameters={"arg_name": "trace", "allowed_values": "['off', 'steps', 'rows']"},
             )
+        sessions.refuse_connect("MiniSparkSession", "spark", spark)
         if not isinstance(spark, SparkSession):
             raise PySparkTypeError(
                 errorClass="NOT_EXPECTED_TYPE",

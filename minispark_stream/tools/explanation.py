@@ -37,11 +37,14 @@ def explain_output(query_or_checkpoint: StreamingQuery | str | Path) -> OutputEx
     if isinstance(query_or_checkpoint, (str, Path)):
         return explain_checkpoint(str(query_or_checkpoint))
 
+    from minispark_stream.engine.jvm import sessions
     from minispark_stream.engine.jvm.queries import look_at  # a query has PySpark; a checkpoint is read without it
     from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 
     if isinstance(query_or_checkpoint, ModelQuery):
         return query_or_checkpoint.explain_output()
+    by_path = "explain_output of the checkpoint's path works for any query"
+    sessions.refuse_connect("explain_output of a query", "query_or_checkpoint", query_or_checkpoint, by_path)
     if not hasattr(query_or_checkpoint, "recentProgress"):
         wanted = "a query, as start() returns it, or the path of a checkpoint"
         raise TypeError(f"explain_output takes {wanted}, not {query_or_checkpoint!r}")

@@ -6,20 +6,39 @@ import os
 import subprocess
 import sys
 import warnings
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkTypeError
 
+import minispark_stream
 from minispark_stream.engine.sources.source_options import warn_of_misspelt
 from minispark_stream.session import MiniSparkSession
+from minispark_stream.testing import stream_test
 
 
-def test_a_session_of_spark_connect_is_refused():
-    class SparkSession:
-        """As in pyspark.sql.connect.session, which is no subclass of the classic one."""
+def of_connect(name: str) -> Any:
+    """As in pyspark.sql.connect, whose classes are no subclasses of the classic ones."""
+    return type(name, (), {"__module__": "pyspark.sql.connect.streaming.query", "recentProgress": [], "name": "counts"})()
 
-    with pytest.raises(PySparkTypeError, match="`spark` should be a classic SparkSession, got .*SparkSession"):
-        MiniSparkSession(SparkSession())  # type: ignore[arg-type]
+
+@pytest.mark.parametrize(("use", "what"), [
+    (MiniSparkSession, "MiniSparkSession"),
+    (minispark_stream.TraceListener, "TraceListener"),
+    (minispark_stream.trace_of, "trace_of"),
+    (minispark_stream.explain_output, "explain_output of a query"),
+    (lambda it: minispark_stream.side_by_side(it, lambda session: session, []), "side_by_side"),
+    (lambda it: minispark_stream.what_if(it, lambda session: session, []), "what_if"),
+    (lambda it: stream_test(it, lambda session, a: a), "stream_test"),
+], ids=lambda one: one if isinstance(one, str) else "")
+def test_a_session_of_spark_connect_is_refused(use, what):
+    with pytest.raises(PySparkTypeError, match=f"classic SparkSession, got one of Spark Connect; {what} needs the JVM of the session"):
+        use(of_connect("StreamingQuery" if "of" in what else "SparkSession"))
+
+
+def test_what_is_no_session_is_refused():
+    with pytest.raises(PySparkTypeError, match="`spark` should be a classic SparkSession, got str"):
+        MiniSparkSession("spark")  # type: ignore[arg-type]
 
 
 def test_everything_is_there_where_spark_itself_is_tested():

@@ -37,7 +37,7 @@ def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
     Raises:
         TypeError: `query` is not a query.
     """
-    if not isinstance(query, StreamingQuery):
+    if not isinstance(query, StreamingQuery) and not type(query).__module__.startswith("pyspark.sql.connect.streaming"):
         raise TypeError(f"live takes the StreamingQuery that start() returned, not {type(query).__name__}")
     return LiveView(_looking(query), every_s)
 

@@ -85,6 +85,7 @@ def side_by_side(
         ValueError: Spark does not know a conf, or an engine does not exist.
         AnalysisException: Spark refuses the query; the advice of the model is below the error.
     """
+    sessions.refuse_connect("side_by_side", "spark", spark)
     check_trigger(trigger)
     check_feed(feed)
     check_build(build)

@@ -32,6 +32,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.queries import look_at
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
@@ -68,6 +69,7 @@ class TraceListener(StreamingQueryListener):
     """
 
     def __init__(self, session: SparkSession, max_batches: int = 1000, max_queries: int = 100):
+        sessions.refuse_connect("TraceListener", "session", session, "live(query) works over Connect, too")
         self._session = session
         self._max_batches = max_batches
         self._max_queries = max_queries

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from pyspark.sql.streaming import StreamingQuery
 
+from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.queries import look_at
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
@@ -36,6 +37,7 @@ def trace_of(query: StreamingQuery) -> Trace:
     """
     if isinstance(query, ModelQuery):
         return query.trace  # (1)
+    sessions.refuse_connect("trace_of", "query", query, "live(query) works over Connect, too")
     if not isinstance(query, StreamingQuery):
         raise TypeError(f"trace_of takes the StreamingQuery that start() returned, not {type(query).__name__}")
     seen, error = look_at(query), query.exception()  # (2)

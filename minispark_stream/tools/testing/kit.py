@@ -71,6 +71,7 @@ def stream_test(
         ValueError: there is no such engine.
         TypeError: an argument is unknown.
     """
+    sessions.refuse_connect("stream_test", "spark", spark)
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
     if unknown := [name for name in confs if "." not in name]:
