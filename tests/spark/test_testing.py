@@ -198,6 +198,24 @@ def test_the_plugin_runs_a_test_on_the_engine_that_is_asked_for(spark: SparkSess
     assert pytest.main([*options, "--stream-engine", "both", "--stream-seed", "7", str(tmp_path)]) == 0
 
 
+def test_a_failure_shows_the_line_of_the_test(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\nfrom pyspark.sql import SparkSession\n"
+        "@pytest.fixture(scope='session')\ndef spark():\n    return SparkSession.builder.getOrCreate()\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(stream_test):\n"
+        "    with stream_test(lambda session, words: words.select('word')) as t:\n"
+        "        t.add([{'word': 'b'}])\n"
+        "        t.expect([('a',)])\n"
+    )
+    options = ["-q", "-p", "minispark_stream.tools.testing.plugin", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--import-mode=importlib"]
+    assert pytest.main([*options, str(tmp_path)]) == 1
+    told = capfd.readouterr().out
+    assert "test_it.py:4: AssertionError" in told and "missing" in told
+    assert "kit.py" not in told and "def expect(" not in told and "_fail(" not in told
+
+
 def wrong_rows(t: StreamTest) -> None:
     t.expect([("2026-03-01 12:00", "a", 2)])
 
@@ -205,10 +223,10 @@ def wrong_rows(t: StreamTest) -> None:
 @pytest.mark.parametrize(("expectation", "said"), [
     (wrong_rows, "the rows are not those that were expected"),
     (lambda t: t.expect_watermark("2026-03-01 12:21"), "the watermark is 2026-03-01 12:20:00, not 2026-03-01 12:21:00"),
-    (lambda t: t.expect_state(rows=7), "the state has 1 rows, not 7"),
+    (lambda t: t.expect_state(rows=7), "the state has 1 row, not 7"),
     (lambda t: t.expect_state(key={"k": "q"}), "the state has no row"),
     (lambda t: t.expect_state(key={"k": "b"}, value={"count": 5}), "not {'count': 5}"),
-    (lambda t: t.expect_late(0), "1 rows were dropped as late, not 0"),
+    (lambda t: t.expect_late(0), "1 row dropped as late, not 0"),
     (lambda t: t.expect_error("DIVIDE_BY_ZERO"), "the query has not failed with DIVIDE_BY_ZERO"),
 ])  # fmt: skip
 def test_a_wrong_expectation_fails(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, expectation: Any, said: str) -> None:
@@ -242,6 +260,37 @@ def test_an_error_or_a_crash_that_nobody_expects_fails(spark: SparkSession) -> N
         t.add()
 
 
+def fails_in_batch_0(batch: DataFrame, number: int) -> None:
+    raise OSError("the table is locked")
+
+
+@pytest.mark.parametrize("engine", ["model", "spark"])
+def test_a_failure_is_explained_by_the_run_itself(spark: SparkSession, engine: str) -> None:
+    """The rows are those of a repeated run, which has no `on_batch`; what was committed is not."""
+    with pytest.raises(AssertionError) as failure, stream_test(spark, windows, engine=engine, schemas=EVENTS, on_batch=fails_in_batch_0) as t:
+        t.add([("2026-03-01 12:04", "a"), (None, "b")])
+    said = re.sub(" +", " ", str(failure.value))
+    assert "OSError: the table is locked" in said and "the run repeated on the model (without on_batch), step by step" in said
+    assert " batches no batches committed; batch 0 has begun and is not committed" in said
+    assert " left out time=null k=b: its event time is null, so it belongs to no window" in said
+
+
+def test_a_row_whose_event_time_is_null_is_named(spark: SparkSession) -> None:
+    with pytest.raises(AssertionError) as failure, stream_test(spark, windows, schemas=EVENTS) as t:
+        t.add([{"time": None, "k": "b"}])
+        t.expect([("2026-03-01 12:00", "b", 1)])
+    assert "left out   time=null k=b: its event time is null" in str(failure.value)
+
+
+def test_the_condition_of_another_error_is_named_once(spark: SparkSession) -> None:
+    with pytest.raises(AssertionError) as failure, stream_test(spark, lambda s, n: n.select(1 / F.col("i")), schemas={"n": "i int"}) as t:
+        t.add({"i": 0})
+        t.expect_error("NO_SUCH_CONDITION")
+    first = str(failure.value).split("\n")[0]
+    assert first.startswith("on the model, the query has failed with DIVIDE_BY_ZERO / STREAM_FAILED / StreamingQueryException, not NO_SUCH_CONDITION: Division")
+    assert first.count("DIVIDE_BY_ZERO") == 1
+
+
 def returns_nothing(session: Any, words: DataFrame) -> Any:
     words.select("word")
 
@@ -252,6 +301,10 @@ def test_wrong_calls_say_what_is_wrong(spark: SparkSession) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'outputMode'"):
         stream_test(spark, counts, outputMode="update")
     nothing = stream_test(spark, counts, schemas={"words": "word string"})
+    with stream_test(spark, counts) as t:
+        for ask in (lambda: t.expect([]), lambda: t.expect_late(0), lambda: t.expect_state(rows=0), lambda: t.expect_watermark(None)):
+            with pytest.raises(RuntimeError, match="add rows first, or give the types of all inputs as schemas="):
+                ask()
     for call in (lambda: nothing.add(["a"]), lambda: nothing.expect([]), lambda: nothing.expect_error("X")):
         with pytest.raises(RuntimeError, match="with stream_test"):
             call()

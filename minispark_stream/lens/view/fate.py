@@ -146,12 +146,16 @@ def _side(fate: Fate) -> str:
     return f", {'right' if fate.side else 'left'} side" if is_join else ""
 
 
+def _followed(found: Fates) -> bool:
+    return any(other.what != LEFT_OUT for other in found.rows)
+
+
 def _left_out(found: Fates, fate: Fate) -> str:
-    followed = any(other.what != LEFT_OUT for other in found.rows)
-    if not followed:
-        return "not known: this plan does not allow following a row to its operators"
-    if fate.event_ms is None and any(other.event_ms is not None for other in found.rows):
+    all_null = fate.batch.event_times.get("max") == 0  # as Spark measures a batch in which every event time is null
+    if fate.event_ms is None and (all_null or _followed(found) and any(other.event_ms is not None for other in found.rows)):
         return "left out: its event time is null, so it belongs to no window; nothing counts it as dropped"
+    if not _followed(found):
+        return "not known: this plan does not allow following a row to its operators"
     return "left out: a filter, or a join with a table, removed it before it reached the state"
 
 

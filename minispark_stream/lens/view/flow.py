@@ -30,7 +30,7 @@ from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.view import flow_layout as layout
 from minispark_stream.lens.view.captions import caption_lines, captions_of
 from minispark_stream.lens.view.walk import failed
-from minispark_stream.lens.view.words import clip
+from minispark_stream.lens.view.words import clip, perhaps
 
 Captions = Mapping[str, Mapping[str, str]]  # engine -> step -> caption
 
@@ -62,7 +62,7 @@ def draw(
         ValueError: no such batch, or no such step.
     """
     if step is not None and step not in STEPS:
-        raise ValueError(f"there is no step {step!r}; steps: {', '.join(STEPS)}")
+        raise ValueError(f"there is no step {step!r}{perhaps(step, STEPS)}; steps: {', '.join(STEPS)}")
     chosen = {engine: _batch(recording.batches, batch) for engine, recording in recordings.items()}
     captions = {engine: captions_of(b.events if b else ()) for engine, b in chosen.items()}
     agree = differing is not None and not {b.batch_id for b in chosen.values() if b} & set(differing)

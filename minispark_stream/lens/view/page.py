@@ -38,7 +38,7 @@ from minispark_stream.lens.view.step_panel import about
 from minispark_stream.lens.view.style import CSS, file_beside
 from minispark_stream.lens.view.walk import Key, failed
 from minispark_stream.lens.view.what_if_page import card, what_if_data
-from minispark_stream.lens.view.words import short, without_ids
+from minispark_stream.lens.view.words import perhaps, short, without_ids
 
 
 def page(
@@ -121,7 +121,11 @@ def _first(shown: Sequence[Stop], batch: int | None, step: str | None) -> int:
     for number, moment in of_batch:
         if step in (None, moment.event.step) and moment.begun is None and (batch is None or moment.attempt == last):
             return number
-    raise ValueError(f"the trace has no step {step or ''} of batch {'any' if batch is None else batch}")
+    ids = dict.fromkeys(str(stop.moment.batch_id) for stop in shown if stop.moment.batch_id is not None)
+    if not of_batch:
+        raise ValueError(f"the trace has no batch {batch}; batches: {', '.join(ids) or 'none'}")
+    where = "the trace" if batch is None else f"batch {batch} of the trace"
+    raise ValueError(f"{where} has no step {step!r}{perhaps(step or '', {moment.event.step for _, moment in of_batch})}")
 
 
 def _below(recordings: Mapping[str, Recording], found: Mapping[str, Fates], intro: str) -> str:  # (4)

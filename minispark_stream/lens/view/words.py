@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from minispark_stream.engine.times import is_window, shown_time
@@ -127,6 +128,13 @@ def plural(count: Any, noun: str) -> str:
     ies = noun.endswith("y") and noun[-2] not in "aeiou"
     plural_noun = f"{noun[:-1]}ies" if ies else f"{noun}{'es' if noun.endswith('ch') else 's'}"
     return f"{count or 'no'} {plural_noun}"
+
+
+def perhaps(name: str, known: Iterable[str]) -> str:
+    """The name that may have been meant, as the end of a sentence."""
+    by_lower = {one.lower(): one for one in known}
+    near = get_close_matches(name.lower(), by_lower, 1, 0.8)
+    return f": is it {by_lower[near[0]]}?" if near else ""
 
 
 def number(value: Any) -> str:

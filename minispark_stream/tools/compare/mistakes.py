@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,6 +26,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
+from minispark_stream.lens.view.words import perhaps
 from minispark_stream.session import MiniSparkSession
 
 ENGINES = ("model", "spark")
@@ -84,12 +84,6 @@ def check_knobs(build: Callable[..., Any], knobs: Collection[str], others: Colle
         if name not in parameters and name not in others:
             snake = re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name)
             raise TypeError(f"{name} is not a parameter of the function{perhaps(snake, [*parameters, *others])}")
-
-
-def perhaps(name: str, known: Sequence[str]) -> str:
-    """The name that may have been meant, as the end of a sentence."""
-    near = get_close_matches(name, known, 1, 0.8)
-    return f": is it {near[0]}?" if near else ""
 
 
 def check_built(found: Any, session: object) -> None:  # (5)

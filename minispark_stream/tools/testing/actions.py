@@ -27,6 +27,7 @@ from minispark_stream.tools.testing.crashes import Crash
 from minispark_stream.tools.testing.driven_query import DrivenQuery, OnBatch
 from minispark_stream.tools.testing.inputs import Build, Inputs, listed
 
+__tracebackhide__ = True
 
 class Actions:
     """The half of a test that does something; kit.py has the other half, which expects something."""

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 
 from minispark_stream.engine.observer import Ended, Observer
 from minispark_stream.lens.trace.steps import STEPS
+from minispark_stream.lens.view.words import perhaps
 from minispark_stream.tools.compare.engine_run import cause_of
 
 MOMENTS = {
@@ -48,7 +49,8 @@ class Crash:
 
     def __init__(self, step: str, engine: str):
         if step not in STEPS:
-            raise ValueError(f"there is no step {step!r}: {', '.join(s for s in STEPS if s in MOMENTS or s in OF_THE_MODEL)}")
+            known = [s for s in STEPS if s in MOMENTS or s in OF_THE_MODEL]
+            raise ValueError(f"there is no step {step!r}{perhaps(step, known)}; steps: {', '.join(known)}")
         if step not in MOMENTS and (engine == "spark" or step not in OF_THE_MODEL):
             at = ", ".join([*MOMENTS, *(OF_THE_MODEL if engine == "model" else ())])
             raise ValueError(f"a query on {engine} cannot be killed at {step}, which cannot be seen from outside, but at {at}")

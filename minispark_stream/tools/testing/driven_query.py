@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
+from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.jvm.stepped_queries import last_progress, start_by_clock
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.session import MiniSparkSession
@@ -29,6 +30,7 @@ from minispark_stream.tools.testing.crashes import Crash
 from minispark_stream.tools.testing.inputs import Inputs
 from minispark_stream.tools.testing.step_clock import StepClock
 
+__tracebackhide__ = True
 Row = tuple[Any, ...]
 OnBatch = Callable[[DataFrame, int], object]
 TRIGGER = "1 second"
@@ -79,6 +81,7 @@ class DrivenQuery:
         self.output_mode = output_mode
         self.batches: list[Ran] = []
         self.schema: StructType | None = None
+        self.plan = ""
         self.error: BaseException | None = None
         self.crash: Crash | None = None
         self.crashed = False
@@ -87,6 +90,7 @@ class DrivenQuery:
         self._session: Any = spark if engine == "spark" else MiniSparkSession(spark, trace=trace, clock=self.clock)
         self._confs = confs
         self._on_batch = on_batch
+        self.has_function = on_batch is not None
         self._java_clock: Any = None
         self._traces: list[Trace] = []
         self._arrived: list[tuple[int, list[Row]]] = []
@@ -115,7 +119,7 @@ class DrivenQuery:
                 if df is None:
                     name = getattr(build, "__name__", "the query function")
                     raise TypeError(f"{name} must return a streaming DataFrame, not None")
-                self.schema = df.schema
+                self.schema, self.plan = df.schema, str(plans.analyzed(df))
                 writer = df.writeStream.outputMode(self.output_mode).trigger(processingTime=TRIGGER).foreachBatch(self._keep)
                 if self.engine == "spark":
                     self.query, self._java_clock = start_by_clock(writer, self.clock, str(self.checkpoint))

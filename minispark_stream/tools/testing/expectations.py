@@ -22,15 +22,16 @@ from minispark_stream.tools.compare.shown_rows import shown_row
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.state_reader import is_same
 from minispark_stream.tools.testing.driven_query import DrivenQuery, Row
-from minispark_stream.tools.testing.values import comparable, fitted_row
+from minispark_stream.tools.testing.values import comparable, each, fitted_row
 
+__tracebackhide__ = True
 MOST = 20  # how many rows of each kind are shown
 
 
 def difference_in_rows(expected: Sequence[Any], came: Sequence[Row], schema: StructType, zone: str) -> str | None:
     """How two bags of rows differ, in words; None if they do not."""
     try:
-        wanted = [_complete(row, schema, zone) for row in expected]
+        wanted = each(expected, lambda row: _complete(row, schema, zone))
     except ValueError as e:
         rows = _listed("came", [row_words(shown_row(row, schema, zone)) for row in came])
         return f"an expected row does not fit the columns of the query: {e}\n{rows}"
@@ -49,7 +50,8 @@ def difference_in_rows(expected: Sequence[Any], came: Sequence[Row], schema: Str
 
 def _complete(row: Any, schema: StructType, zone: str) -> Row:
     """An expected row, which names every column."""
-    if isinstance(row, dict) and (left_out := [name for name in schema.names if name not in row]):
+    left_out = [name for name in schema.names if name not in row] if isinstance(row, dict) else []
+    if left_out and all(name in schema.names for name in row):
         raise ValueError(f"{row!r} does not say what {', '.join(left_out)} is")
     return fitted_row(row, schema, zone)
 
@@ -96,4 +98,4 @@ def error_names(error: BaseException) -> list[str]:
     """The names with which a test may expect an error: its condition, that of its cause, and its class."""
     cause = cause_of(str(error))
     condition = error.getCondition() if isinstance(error, PySparkException) else None
-    return [name for name in (cause and cause.name, condition, type(error).__name__) if name]
+    return list(dict.fromkeys(name for name in (cause and cause.name, condition, type(error).__name__) if name))

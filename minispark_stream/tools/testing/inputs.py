@@ -27,8 +27,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minispark_stream.tools.compare.runner import made_visible
-from minispark_stream.tools.testing.values import fitted_row, text_table
+from minispark_stream.tools.testing.values import each, fitted_row, text_table
 
+__tracebackhide__ = True
 Build = Callable[..., DataFrame]
 FOLDER = ("folder", "input_dir", "path")  # the names of a parameter that takes the folder
 
@@ -93,7 +94,11 @@ class Inputs:
             if self.takes_folder:
                 path.write_text("".join(f"{line}\n" for line in _lines(added)), encoding="utf-8")
             else:
-                pq.write_table(_table(listed(added), self.schemas[name], zone), path)
+                try:
+                    table = _table(listed(added), self.schemas[name], zone)
+                except ValueError as e:
+                    raise ValueError(f"the rows of {name} do not fit: {e}") from None
+                pq.write_table(table, path)
             hidden.append(path)
         made_visible(hidden, number)
 
@@ -102,6 +107,8 @@ def listed(rows: Any) -> list[Any]:
     """A list of rows, which a test may write in several forms."""
     if isinstance(rows, DataFrame):
         return rows.collect()
+    if isinstance(rows, Mapping) or hasattr(rows, "asDict"):
+        return [rows]  # a row, and not a list of its names
     return text_table(rows) if isinstance(rows, str) else list(rows)
 
 
@@ -137,5 +144,5 @@ def _inferred(spark: SparkSession, name: str, rows: list[Any]) -> StructType:
 def _table(rows: list[Any], schema: StructType, zone: str) -> pa.Table:
     if not rows:
         return to_arrow_schema(schema, timezone="UTC").empty_table()
-    fitting = [fitted_row(row, schema, zone) for row in rows]
+    fitting = each(rows, lambda row: fitted_row(row, schema, zone))
     return LocalDataToArrowConversion.convert(fitting, schema, use_large_var_types=False)

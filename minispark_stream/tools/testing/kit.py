@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.lens.view.words import plural
 from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.mistakes import knows_camel_case
 from minispark_stream.tools.testing.actions import Actions
@@ -34,6 +35,7 @@ from minispark_stream.tools.testing.explained import failed
 from minispark_stream.tools.testing.inputs import Build, Inputs, listed
 from minispark_stream.tools.testing.values import fitted
 
+__tracebackhide__ = True  # pytest shows the line of the test, and not those of the kit
 ENGINES = {"model": ("model",), "spark": ("spark",), "both": ("spark", "model")}
 NOW = "2026-01-01 00:00:00"
 ZONE = "spark.sql.session.timeZone"
@@ -113,15 +115,16 @@ class StreamTest(Actions):
             rows: dicts with all columns, tuples, Rows, a DataFrame, or a table of text.
         """
         self._check_no_error()
+        self._check_built()
         for query in self._queries:
-            assert query.schema is not None, "nothing was added yet, so the query was not built"
-            came = query.take()
-            if found := difference_in_rows(listed(rows), came, query.schema, self._zone):
+            assert query.schema is not None
+            if found := difference_in_rows(listed(rows), query.take(), query.schema, self._zone):
                 self._fail(query, found)
 
     def expect_watermark(self, watermark: str | None) -> None:
         """The watermark of the next batch, in the session's time zone; None if there is none yet."""
         self._check_no_error()
+        self._check_built()
         wanted = None if watermark is None else round(fitted(watermark, TimestampType(), self._zone).timestamp() * 1000)
         for query in self._queries:
             if (now := query.watermark_ms()) != wanted:
@@ -141,9 +144,10 @@ class StreamTest(Actions):
             store: the store in which the key is looked up, if the operator has several stores.
         """
         self._check_no_error()
+        self._check_built()
         for query in self._queries:
             if rows is not None and (held := state_rows(query, operator)) != rows:
-                self._fail(query, f"the state has {held} rows, not {rows}")
+                self._fail(query, f"the state has {plural(held, 'row')}, not {rows}")
             if key is not None and (found := state_found(query, key, value, operator or 0, store)):
                 self._fail(query, found)
 
@@ -153,11 +157,12 @@ class StreamTest(Actions):
         They are counted as in Spark: all rows of a key that an aggregation drops in one batch and partition are one row.
         """
         self._check_no_error()
+        self._check_built()
         for query in self._queries:
             dropped, before = late_rows(query), self._late[query.engine]
             self._late[query.engine] = dropped
             if dropped - before != rows:
-                self._fail(query, f"{dropped - before} rows were dropped as late, not {rows}")
+                self._fail(query, f"{plural(dropped - before, 'row')} dropped as late, not {rows}")
 
     def expect_error(self, condition: str) -> None:
         """The query was refused, or has ended, with this condition or class of exception; then it may be restarted."""
@@ -169,7 +174,8 @@ class StreamTest(Actions):
             names = error_names(error)
             if not any(name == condition or name.startswith(f"{condition}.") for name in names):
                 words = f"the query has failed with {' / '.join(names)}, not {condition}"
-                self._fail(query, f"{words}: {cause_of(str(error)) or error}")
+                cause = cause_of(str(error))
+                self._fail(query, f"{words}: {cause.message if cause else error}")
 
     # -- what a test may look at ------------------------------------------------------------------------------------
 
@@ -192,6 +198,10 @@ class StreamTest(Actions):
             if query.error is not None:
                 error, query.error = query.error, None
                 raise self._failure(query, f"the query has failed: {cause_of(str(error)) or error}") from error
+
+    def _check_built(self) -> None:
+        if any(query.schema is None for query in self._queries):
+            raise RuntimeError("the query is not built yet: add rows first, or give the types of all inputs as schemas=")
 
     def _fail(self, query: DrivenQuery, words: str) -> NoReturn:
         raise self._failure(query, words)

@@ -38,6 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")  # it would be in the midst of what pytest prints
     session = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.warehouse.dir", warehouse).getOrCreate()
     yield session
     session.stop()

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from numbers import Integral
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -35,6 +36,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from minispark_stream.lens.view.words import perhaps
+
+__tracebackhide__ = True
 DIGITS = 12
 _OF_TEXT: dict[type[DataType], Callable[[str], Any]] = {
     BooleanType: lambda text: {"true": True, "false": False}[text.lower()],
@@ -48,6 +52,10 @@ _OF_TEXT: dict[type[DataType], Callable[[str], Any]] = {
     ArrayType: json.loads,
     MapType: json.loads,
     StructType: json.loads,
+}
+_OF_PYTHON: dict[type[DataType], type | tuple[type, ...]] = {
+    BooleanType: bool, IntegralType: Integral, TimestampType: datetime, TimestampNTZType: datetime, DateType: date,
+    BinaryType: (bytes, bytearray, memoryview),
 }
 
 
@@ -72,6 +80,9 @@ def fitted(value: Any, kind: DataType, zone: str) -> Any:
             return Decimal(str(value))
         case FractionalType():
             return float(value)
+    wanted = next((of for type_, of in _OF_PYTHON.items() if isinstance(kind, type_)), object)
+    if not isinstance(value, wanted):
+        raise ValueError(_is_no(value, kind))
     return value
 
 
@@ -82,7 +93,7 @@ def _of_text(text: str, kind: DataType, zone: str) -> Any:
     try:
         value = read(text)
     except (ValueError, KeyError, ArithmeticError):
-        raise ValueError(f"{text!r} is not a {kind.simpleString()}") from None
+        raise ValueError(_is_no(text, kind)) from None
     if isinstance(kind, TimestampType) and value.tzinfo is None:
         return value.replace(tzinfo=ZoneInfo(zone))
     return value
@@ -95,14 +106,43 @@ def fitted_row(row: Any, schema: StructType, zone: str) -> tuple[Any, ...]:
     if isinstance(row, Mapping):
         unknown = [name for name in row if name not in schema.names]
         if unknown:
-            raise ValueError(f"there is no column {', '.join(map(str, unknown))}, but {', '.join(schema.names) or 'none'}")
+            names = ", ".join(map(str, unknown))
+            near = perhaps(str(unknown[0]), schema.names)
+            raise ValueError(f"there is no column {names}, but {', '.join(schema.names) or 'none'}{near}")
         values: Sequence[Any] = [row.get(name) for name in schema.names]
     else:
         values = row if isinstance(row, (tuple, list)) else [row]
     if len(values) != len(schema.names):
         wanted = f"{len(schema.names)} columns ({', '.join(schema.names)})"
         raise ValueError(f"a row has {wanted}, and {row!r} has {len(values)} values")
-    return tuple(fitted(value, field.dataType, zone) for value, field in zip(values, schema))
+    found = []
+    for value, field in zip(values, schema):
+        try:
+            found.append(fitted(value, field.dataType, zone))
+        except (ValueError, TypeError, ArithmeticError) as e:
+            words = str(e) if isinstance(e, ValueError) else _is_no(value, field.dataType)
+            raise ValueError(f"column {field.name}: {words}") from None
+    return tuple(found)
+
+
+def each(rows: Sequence[Any], fit: Callable[[Any], tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """All rows, each fitted; the error of a row has its number.
+
+    Raises:
+        ValueError: a row does not fit.
+    """
+    found = []
+    for number, row in enumerate(rows, 1):
+        try:
+            found.append(fit(row))
+        except ValueError as e:
+            raise ValueError(f"row {number}: {e}" if len(rows) > 1 else str(e)) from None
+    return found
+
+
+def _is_no(value: Any, kind: DataType) -> str:
+    name = kind.simpleString()
+    return f"{value!r} is not {'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def comparable(value: Any, kind: DataType) -> Any:

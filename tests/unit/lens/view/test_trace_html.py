@@ -200,6 +200,12 @@ def test_a_step_that_did_not_happen_is_pale() -> None:
 
 
 def test_an_unknown_step_or_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no step 'walcommit': is it walCommit"):
+        TRACE.draw(step="walcommit")
+    with pytest.raises(ValueError, match="the trace has no batch 99; batches: 0, 1"):
+        TRACE.stepper(batch=99)
+    with pytest.raises(ValueError, match="batch 1 of the trace has no step 'walcommit': is it walCommit"):
+        TRACE.stepper(batch=1, step="walcommit")
     with pytest.raises(ValueError, match="there is no step 'dance'; steps: startQuery, populateStartOffsets, trigger"):
         TRACE.draw(step="dance")
     with pytest.raises(ValueError, match="the trace has no batch 99; batches: 0, 1"):
@@ -252,7 +258,7 @@ def test_the_stepper_is_the_page_in_a_frame_of_its_own() -> None:
 def test_a_stepper_begins_where_it_is_told_to() -> None:
     begins = [data_of(page({"model": TRACE}, batch=batch, step=step))["first"] for batch, step in ((None, None), (None, "trigger"), (1, "trigger"))]
     assert begins == sorted(set(begins)) and begins[0] == 0
-    with pytest.raises(ValueError, match="no step walCommit of batch 77"):
+    with pytest.raises(ValueError, match="the trace has no batch 77; batches: 0, 1"):
         TRACE.stepper(77, "walCommit")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row
 from pyspark.sql.types import (
     ArrayType,
+    DataType,
     DateType,
     DecimalType,
     DoubleType,
@@ -26,10 +29,10 @@ from pyspark.sql.types import (
 )
 
 from minispark_stream.tools.testing.crashes import Crash
-from minispark_stream.tools.testing.expectations import difference_in_rows
-from minispark_stream.tools.testing.inputs import Inputs
+from minispark_stream.tools.testing.expectations import difference_in_rows, error_names
+from minispark_stream.tools.testing.inputs import Inputs, listed
 from minispark_stream.tools.testing.step_clock import StepClock
-from minispark_stream.tools.testing.values import comparable, fitted_row, text_table
+from minispark_stream.tools.testing.values import comparable, each, fitted_row, text_table
 
 
 def typed(**types) -> StructType:
@@ -133,3 +136,45 @@ def test_a_clock_that_nobody_waits_for_says_that_the_query_has_ended():
 def test_a_crash_needs_a_step_that_can_be_seen(step, engine, said):
     with pytest.raises(ValueError, match=said):
         Crash(step, engine)
+
+
+INTS = typed(k=StringType(), n=IntegerType())
+
+
+@pytest.mark.parametrize(("rows", "said"), [
+    ([("a", 1), ("b", "x")], "row 2: column n: 'x' is not an int"),
+    ([("a", "x")], "column n: 'x' is not an int"),
+    ([("a", 1.5)], "column n: 1.5 is not an int"),
+    ([{"k": "a", "m": 1}], "there is no column m, but k, n"),
+    ([{"k": "a", "N": 1}], "there is no column N, but k, n: is it n?"),
+])
+def test_what_does_not_fit_is_said_with_its_row_and_column(rows: list[Any], said: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        each(rows, lambda row: fitted_row(row, INTS, "UTC"))
+
+
+@pytest.mark.parametrize(("value", "kind", "said"), [
+    ([1], DecimalType(5, 2), "column v: [1] is not a decimal(5,2)"), ({}, DoubleType(), "column v: {} is not a double"),
+    (3, TimestampType(), "column v: 3 is not a timestamp"), (5, ArrayType(LongType()), "column v: 5 is not an array<bigint>"),
+])
+def test_a_value_of_another_type_is_refused_by_its_column(value: Any, kind: DataType, said: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        fitted_row([value], StructType().add("v", kind), "UTC")
+
+
+def test_a_misspelt_expected_column_is_named_before_a_missing_one():
+    found = difference_in_rows([{"k": "a", "nn": 1}], [], INTS, "UTC")
+    assert found is not None and "there is no column nn, but k, n" in found
+
+
+def test_one_row_by_itself_is_a_list_of_one():
+    assert listed({"k": "a"}) == [{"k": "a"}] and listed(Row(k="a")) == [Row(k="a")]
+
+
+def test_an_error_has_each_of_its_names_once():
+    assert error_names(AnalysisException(message="[DIVIDE_BY_ZERO] Division by zero.", errorClass="DIVIDE_BY_ZERO", messageParameters={})) == ["DIVIDE_BY_ZERO", "AnalysisException"]
+
+
+def test_a_step_that_is_nearly_right_is_guessed():
+    with pytest.raises(ValueError, match="there is no step 'walcommit': is it walCommit?"):
+        Crash("walcommit", "model")
