@@ -15,6 +15,7 @@ import minispark_stream
 from minispark_stream.engine.sources.source_options import warn_of_misspelt
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.testing import stream_test
+from minispark_stream.tools.compare import live
 
 
 def of_connect(name: str) -> Any:
@@ -34,6 +35,13 @@ def of_connect(name: str) -> Any:
 def test_a_session_of_spark_connect_is_refused(use, what):
     with pytest.raises(PySparkTypeError, match=f"classic SparkSession, got one of Spark Connect; {what} needs the JVM of the session"):
         use(of_connect("StreamingQuery" if "of" in what else "SparkSession"))
+
+
+def test_a_query_of_spark_connect_can_be_watched(monkeypatch):
+    monkeypatch.setattr(live, "LiveView", lambda look, every_s: look)
+    assert callable(live.live(of_connect("StreamingQuery")))
+    with pytest.raises(TypeError, match="live takes the StreamingQuery that start"):
+        live.live("counts")  # type: ignore[arg-type]
 
 
 def test_what_is_no_session_is_refused():

@@ -63,6 +63,11 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
     )
 
 
+def is_of_connect(value: object) -> bool:
+    """Whether this is a session or a query of Spark Connect."""
+    return type(value).__module__.startswith("pyspark.sql.connect.")
+
+
 def refuse_connect(what: str, argument: str, value: object, instead: str = "") -> None:
     """Raises PySparkTypeError if a session or a query is one of Spark Connect, which keeps the JVM from Python.
 
@@ -72,7 +77,7 @@ def refuse_connect(what: str, argument: str, value: object, instead: str = "") -
         value: the argument.
         instead: what works over Connect.
     """
-    if not type(value).__module__.startswith("pyspark.sql.connect"):
+    if not is_of_connect(value):
         return
     needs = f"one of Spark Connect; {what} needs the JVM of the session, which Spark Connect does not give to Python"
     classic = 'a session of SparkSession.builder.master("local[*]").getOrCreate() has it'

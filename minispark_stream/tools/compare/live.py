@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from pyspark.sql.streaming import StreamingQuery
 
+from minispark_stream.engine.jvm import sessions
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.view.live_view import LiveView, Look
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
@@ -37,7 +38,8 @@ def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
     Raises:
         TypeError: `query` is not a query.
     """
-    if not isinstance(query, StreamingQuery) and not type(query).__module__.startswith("pyspark.sql.connect.streaming"):
+    given: object = query  # of Spark Connect, too, whose queries have the same methods
+    if not isinstance(given, StreamingQuery) and not sessions.is_of_connect(given):
         raise TypeError(f"live takes the StreamingQuery that start() returned, not {type(query).__name__}")
     return LiveView(_looking(query), every_s)
 
