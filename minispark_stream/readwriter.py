@@ -43,6 +43,7 @@ from minispark_stream.engine.runtime.trigger_executor import (
     RealTimeTrigger,
     from_java,
 )
+from minispark_stream.engine.runtime.unsupported_confs import check_sink_is_not_disabled
 from minispark_stream.engine.sinks.base import SinkSpec
 from minispark_stream.engine.sinks.memory import MemorySink
 from minispark_stream.engine.sinks.table import table_location
@@ -251,6 +252,7 @@ class DataStreamWriter(SparkDataStreamWriter):
             raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1197", operation=name)
         if name == "foreachBatch" and isinstance(trigger, ContinuousTrigger):
             raise analysis_error(self._spark, "_LEGACY_ERROR_TEMP_1195", source=name)
+        check_sink_is_not_disabled(self._spark, name)
         sink = create_sink(spec)
         if isinstance(trigger, RealTimeTrigger):
             check_sink_and_interval(self._spark, trigger, sink)

@@ -50,6 +50,7 @@ from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExec
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.stream_failure import StreamFailure
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
+from minispark_stream.engine.runtime.unsupported_confs import check_confs
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.extras.async_progress_tracking.async_progress_tracking_micro_batch_execution import (
@@ -151,6 +152,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             SparkRuntimeException: another run has just been started on the checkpoint.
         """
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
+        check_confs(self._session)
         recorder = Recorder(self._trace)
         observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
         with observer.step("startQuery", write, sink=sink) as ended:
