@@ -5,7 +5,8 @@
    more beat those that only wrap another message. Entries with one condition are told apart by their templates.
 2. If there are none, words are compared. A word weighs more the fewer entries have it, and a word that no entry has weighs
    most. A template fits if the message has nearly all of its weight in the right order, or is itself a part of it.
-3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less.
+3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less. If it
+   has no word of streaming, it must fit better.
 4. Below a threshold, nothing fits. The answer is then the nearest entries, under a sentence that says so.
 
     Index(symptoms()).look_up("my windows never come out")    Answer(found=True, symptoms=[Nothing comes out in append mode])
@@ -25,7 +26,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from minispark_stream.tools.symptoms.entries import Symptom
-from minispark_stream.tools.symptoms.words import plain, stems
+from minispark_stream.tools.symptoms.words import OF_STREAMS, plain, stems
 
 GAP = re.compile(r"<[^<>]+>")
 WIDEST_GAP = 60  # words that may stand for one <...> of a template
@@ -33,7 +34,7 @@ NEAREST = 3
 MOST_WORDS = 400  # of a message that are compared one by one
 WINDOW = 60  # words, in which those of a template must lie
 FEWEST_WORDS = 4  # that a template and a message must have in common
-SAYS_ENOUGH, ASKS_ENOUGH = 0.8, 0.45
+SAYS_ENOUGH, ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.8, 0.4, 0.55
 OF_TITLE, OF_QUESTION, OF_TEMPLATE, OF_TEXT = 6, 4, 2, 1  # how much a word counts, by its place in the entry
 
 
@@ -84,7 +85,7 @@ class Index:
         said = self._said_in(text)  # (1)
         if said:
             return Answer(True, tuple(said))
-        score = self._scores(stems(text)[-MOST_WORDS:])
+        score = self._scores(stems(text)[-MOST_WORDS:], bool(OF_STREAMS.search(text)))
         best = sorted((one for one in self._known if score[one.title] > 0), key=lambda one: -score[one.title])[:NEAREST]
         if best and score[best[0].title] >= 1:
             return Answer(True, (best[0],))
@@ -150,7 +151,7 @@ class Index:
         unknown = self._weight_of(0)
         return sum(self._weight.get(word, unknown) for word in words)
 
-    def _scores(self, message: list[str]) -> dict[str, float]:
+    def _scores(self, message: list[str], of_streams: bool) -> dict[str, float]:
         """For each entry, how well it fits: 1 or more is enough."""
         asked = frozenset(message)
         of_message = self._sum(asked) or 1.0
@@ -168,7 +169,8 @@ class Index:
         asks = {title: 0.6 * in_entry[title] + 0.4 * in_phrase[title] for title in said}
         if len(asked) == 1:  # one word is no question, unless an entry asks just this
             asks = {title: of_phrase if of_phrase == 1 else 0.5 * asks[title] for title, of_phrase in in_phrase.items()}
-        return {title: max(said[title] / SAYS_ENOUGH, asks[title] / ASKS_ENOUGH) for title in said}
+        enough = ASKS_ENOUGH if of_streams else ASKS_ENOUGH_ELSEWHERE
+        return {title: max(said[title] / SAYS_ENOUGH, asks[title] / enough) for title in said}
 
     def _in_entry(self, asked: Iterable[str], symptom: Symptom) -> float:
         """The weight of the words that an entry has: of a word that counts much there nearly all (as BM25 does it)."""

@@ -53,6 +53,9 @@ LITTLE = frozenset(  # words that say nothing here
     "working way possible help issue problem here via per spark structured streaming stream pyspark org apache java lang "
     "scala sql exception error query".split()
 )
+OF_STREAMS = re.compile(
+    r"(?i)stream|foreachbatch|checkpoint|watermark|kafka|delta|offset|batch|trigger|sink|source|state|rocksdb|window|availablenow|query|commits"
+)
 ENDINGS = re.compile(r"(?:ations?|ings?|ed|es|s|e|ly)$")
 SAME_AS = {  # a word, and those of the same meaning
     "no": "nothing none never not cannot can't doesn't don't isn't empty without",
@@ -68,9 +71,11 @@ SAME_AS = {  # a word, and those of the same meaning
     "increase": "grow grows growing",
     "run": "ran running",
     "folder": "directory dir",
-    "big": "huge large many",
+    "big": "huge large many lot",
     "stand": "stuck stands",
     "hang": "hangs hanging",
+    "small": "tiny",
+    "stop": "terminate terminates shutdown",
     "change": "modify alter edit upgrade",
     "keep": "keeps",
     "restart": "resume restarted restarts recover",
