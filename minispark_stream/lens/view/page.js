@@ -11,7 +11,7 @@ const panels = all("[data-panel]"), batches = all("nav button"), buttons = all("
 const slider = one("#slider"), search = one("input[type=search]"), root = document.body;
 const inFrame = location.protocol === "about:";  // the stepper of a notebook, which has no address of its own
 const batchOf = batches.flatMap((batch, number) => Array(batch.dataset.to - batch.dataset.from + 1).fill(number));  // by step
-let at = 0, tab = "why", timer = null;
+let at = 0, tab = "changed", timer = null;
 
 steps.forEach((step, i) => { if (i) step.panels = { ...steps[i - 1].panels, ...step.panels }; });
 slider.max = Math.max(steps.length, 1);
@@ -26,12 +26,12 @@ function show(wanted) {
   for (const panel of panels) {
     const name = panel.dataset.panel;
     if (panel.shown !== now.panels[name]) panel.innerHTML = html(panel.shown = now.panels[name]);
-    panel.classList.toggle("lit", about.lights.includes(name));
+    panel.classList.toggle("lit", about.lights.includes(name) && !!panel.querySelector(":scope > :not(h3, .note)"));
   }
-  fit();
   one("[data-about=what]").innerHTML = about.what;
   one(".now").classList.toggle("failed", !!now.failed);
   showTab(tab);
+  fit();
   lightSteps();
   slider.value = at + 1;
   one("#count").textContent = `step ${at + 1} of ${steps.length}`;
@@ -62,25 +62,42 @@ function lightSteps() {
   }
 }
 
+// Where there is little room, the panels that a step has changed and what the other tabs say take turns: "changed" is the tab of the panels.
+const takesTurns = () => getComputedStyle(one("#tab-changed")).display !== "none";
+
 function showTab(name) {
   tab = name;
+  one("#tab-changed").disabled = !one("main > .lit");
+  const open = tab === "changed" && (!takesTurns() || !one("main > .lit")) ? "why" : tab;
+  one("main").dataset.open = open;
   for (const button of tabs) {
-    button.ariaSelected = button.dataset.go === tab;
-    button.tabIndex = button.dataset.go === tab ? 0 : -1;
+    button.ariaSelected = button.dataset.go === open;
+    button.tabIndex = button.dataset.go === open ? 0 : -1;
   }
   const now = steps[at], more = one("#more");
-  more.setAttribute("aria-labelledby", "tab-" + tab);
-  const text = tab === "recorded" ? html(now.panels.recorded) : data.about[now.step][tab];
+  more.setAttribute("aria-labelledby", "tab-" + open);
+  const text = open === "recorded" ? html(now.panels.recorded) : data.about[now.step][open] || "";
   if (more.shown !== text) more.innerHTML = more.shown = text;
 }
 
-// Where all panels have their sizes: a table that is too wide for its panel is set tighter (then words are broken, too), and what has changed is scrolled to.
+// Where all panels have their sizes: a table that is too wide for its panel is set tighter, or else it scrolls under its first column. Two
+// panels side by side of which one is too narrow stand one above the other. What has changed is scrolled to.
 function fit() {
+  const main = one("main"), isWide = panel => panel.scrollWidth > panel.clientWidth + 1;
+  main.classList.remove("stacked");
   for (const panel of panels) {
-    panel.classList.remove("tight", "tighter");
-    for (const look of ["tight", "tighter"]) if (panel.scrollWidth > panel.clientWidth) panel.classList.add(look);
-    bringIntoView(panel, panel.querySelector("mark, .new, tr.add, tr.change, tr.remove, tr.dropped"));
+    panel.classList.remove("tight");
+    panel.classList.toggle("tight", isWide(panel));
   }
+  main.classList.toggle("stacked", panels.some(panel => panel.classList.contains("lit") && isWide(panel)));
+  for (const panel of panels) bringIntoView(panel, panel.querySelector("mark, .new, tr.add, tr.change, tr.remove, tr.dropped"));
+}
+
+// Where panels take turns: gives the room to one of them, until the next step.
+function open(panel) {
+  for (const other of panels) other.classList.toggle("lit", other === panel);
+  showTab("changed");
+  fit();
 }
 
 // Scrolls a box, and only this box, until an element in it can be seen.
@@ -106,7 +123,7 @@ const actions = {
   "last": () => show(steps.length - 1),
   "play": () => timer ? pause() : play(),
   "find": () => { search.focus(); search.select(); },
-  "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
+  "changed": () => showTab("changed"), "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
   "theme": () => { root.dataset.theme = isDark() ? "light" : "dark"; },
   "ask": () => setAsking(!asking), "skip": skip, "next": () => show(at + 1),
   "projector": projector,
@@ -115,7 +132,7 @@ const actions = {
 };
 const keys = {
   ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", " ": "play", "/": "find", "?": "help",
-  w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below", q: "ask", s: "skip",
+  e: "changed", w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below", q: "ask", s: "skip",
 };
 
 const moves = ["back", "forward", "batch-back", "batch-forward", "first", "last"];
@@ -188,6 +205,7 @@ document.addEventListener("click", event => {
   else if (on("[data-from]")) { pause(); show(+on("[data-from]").dataset.from); }
   else if (on("[data-step]")) { pause(); toStepOfBatch(on("[data-step]").dataset.step); }
   else if (fate) { pause(); tell(fate.dataset.fate); }
+  else if (on("main > [data-panel]:not(.lit)") && takesTurns()) open(on("[data-panel]"));
 });
 
 document.addEventListener("keydown", event => {
@@ -201,11 +219,12 @@ document.addEventListener("keydown", event => {
     next.focus();
     name = next.dataset.go;
   } else if (event.shiftKey && event.key.startsWith("Arrow") && name) name = "batch-" + name;
+  if (event.key === "Enter" && event.target.matches("main > [data-panel]:not(.lit)") && takesTurns()) open(event.target);
   if (question && event.key >= "1" && event.key <= "9") answer(event.key - 1);
   if (name) { event.preventDefault(); go(name); }
 });
 
-addEventListener("resize", fit);
+addEventListener("resize", () => { showTab(tab); fit(); });
 slider.addEventListener("input", () => { pause(); show(+slider.value - 1); });
 search.form.addEventListener("submit", event => {
   event.preventDefault();

@@ -20,7 +20,7 @@ from minispark_stream.lens.trace.values import entry_metadata
 from minispark_stream.lens.view.row_panels import NEW, rows_in, rows_out
 from minispark_stream.lens.view.sentences import EVICTION_MEANS, LATE_MEANS, NO_EVENT_TIME, WITHOUT_WATERMARK
 from minispark_stream.lens.view.state_panel import operator
-from minispark_stream.lens.view.style import say, table
+from minispark_stream.lens.view.style import breakable, say, table
 from minispark_stream.lens.view.words import clock_words, delay_words, offset_words, plural, short, short_clock, time_words
 from minispark_stream.lens.view.world import LogEntry, SourceView, World
 
@@ -120,7 +120,7 @@ def _source(source: SourceView) -> str:
         for entry in source.log
     ]
     log = table(("offset", "its files"), rows) if any(entry.files for entry in source.log) else ""
-    return f"<p><code>{escape(short(source.name))}</code> {reads}{done}</p>{log}"
+    return f"<p><code>{breakable(short(source.name))}</code> {reads}{done}</p>{log}"
 
 
 def state(world: World) -> str:

@@ -1,9 +1,9 @@
 """The panel of the step: what it did, why the step exists, its code, and what went in and out.
 
     (3) walCommit                                         [Why]  Code  In and out
-    Spark: OffsetSeqLog.add · Execution flow (3)          Write down what the batch will read before it reads anything.
-    offsets/2 written: read up to logOffset 2; ...        Why? Written before anything is read: ...
-    took 8.1 ms
+    offsets/2 written: read up to logOffset 2; ...        Write down what the batch will read before it reads anything.
+    took 8.1 ms                                           Why? Written before anything is read: ...
+                                                          In Spark: OffsetSeqLog.add · Execution flow (3)
 
 With two engines, their sentences are shown one below the other if they differ. What a step recorded in milliseconds since 1970
 is shown as a time; what it wrote to a log is shown as it is in the file. Whatever comes from the trace is escaped here.
@@ -22,6 +22,7 @@ from minispark_stream.lens.view.flow import title
 from minispark_stream.lens.view.merged_walk import Stop
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.step_source import step_sources
+from minispark_stream.lens.view.style import breakable
 from minispark_stream.lens.view.words import duration_words, time_words
 
 TIMES = frozenset(  # what steps record under these names is a time
@@ -35,19 +36,20 @@ def about(step: Step) -> dict[str, str]:
     number, _, name = title(step.name).rpartition(" ")
     source = step_sources()[step.name]
     return {
-        "what": f"<h2><small>{escape(number)}</small> {escape(name)}</h2>"
-                f"<p class='where'>Spark: <code>{escape(step.spark)}</code> · {escape(step.document)}</p>",
-        "why": f"<p>{_sentence(step.says)}</p><p><b>Why?</b> {escape(step.why)}</p>",
+        "what": f"<h2><small>{escape(number)}</small> {escape(name)}</h2>",
+        "why": f"<p>{_sentence(step.says)}</p><p><b>Why?</b> {escape(step.why)}</p>"
+               f"<p class='where'>In Spark: <code>{breakable(step.spark)}</code> · {escape(step.document)}</p>",
         "code": f"<p class='where'><code>{escape(source.where)}</code></p><pre class='code'>{source.html}</pre>",
     }
 
 
 def said(stop: Stop) -> str:
-    """What happened in this step, in a sentence; in two if the engines differ."""
+    """What happened in this step, in a sentence; in two if the engines differ, and not if one of them only tells more."""
     events = _events(stop)
     sentences = {engine: narrate(event) for engine, event in events.items()}
-    if len(set(sentences.values())) == 1:
-        words = f"<p class='did'>{_sentence(next(iter(sentences.values())))}</p>"
+    longest = max(sentences.values(), key=len)
+    if all(longest.startswith(sentence.rstrip(".")) for sentence in sentences.values()):
+        words = f"<p class='did'>{_sentence(longest)}</p>"
     else:
         words = "".join(f"<p class='did'><b>{escape(e)}</b> {_sentence(said)}</p>" for e, said in sentences.items())
     missing = [engine for engine in stop.worlds if engine not in stop.here]

@@ -50,3 +50,8 @@ def card(heading: str, body: str, look: str = "") -> str:
 def say(value: Any) -> str:
     """Any value of a trace as HTML that a person can read, escaped; a date is not broken at its hyphens."""
     return _DATE.sub(r"<span class='whole'>\g<0></span>", escape(plain(value)))
+
+
+def breakable(name: str) -> str:
+    """A name or a path as HTML, escaped: it may be broken after its dots, slashes and brackets."""
+    return re.sub(r"(?<=[./\[,])(?=.)", "<wbr>", escape(name))

@@ -122,8 +122,16 @@ def test_a_step_tells_what_it_did_and_why() -> None:
     stop = next(s for s in stops({"model": TRACE}) if s.moment.key == (1, 0, "updateWatermark", 0))
     assert "the watermark goes from 2024-01-01 11:57:00 to 2024-01-01 12:04:00." in said(stop)
     text = about(STEPS["updateWatermark"])
-    assert "WatermarkTracker.updateWatermark" in text["what"] and "About watermark" in text["what"]
+    assert "WatermarkTracker.<wbr>updateWatermark" in text["why"] and "About watermark" in text["why"]
     assert "The watermark moves only between batches" in text["why"]
+
+
+def test_an_engine_that_only_tells_more_is_quoted_alone() -> None:
+    decides = {"join_type": "Inner", "leaves_ms": [1704111000000, None]}  # a report of Spark's does not say it
+    knowing = [replace(e, inputs={**e.inputs, "decides": decides}) if e.step == "stateOperator" else e for e in TRACE.events]
+    both = {"spark": replace(TRACE, engine="spark"), "model": replace(TRACE, events=tuple(knowing))}
+    words = [said(stop) for stop in stops(both) if stop.moment.event.step == "stateOperator"]
+    assert all(text.count("class='did'") == 1 and "left rows up to 2024-01-01 12:10:00 are evicted." in text for text in words)
 
 
 def test_what_went_in_and_out_has_times_and_no_milliseconds_since_1970() -> None:
