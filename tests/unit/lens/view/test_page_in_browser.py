@@ -206,8 +206,8 @@ def stepper_of(notebook: str) -> str:
     (saved,) = re.findall(r'srcdoc="([^"]*)"', shown)
     text, today = unescape(saved), page({"model": TRACE})
     for begins, ends in (("<style>", "</style>"), ('<section class="now"', "</section>"), ("<script>", "</script>")):
-        before, begin = today.index(begins), text.index(begins)
-        text = text[:begin] + today[before : today.index(ends, before)] + text[text.index(ends, begin) :]
+        at, begin = today.index(begins), text.index(begins)
+        text = text[:begin] + today[at : today.index(ends, at)] + text[text.index(ends, begin) :]
     before, data, after = re.split(r'(?<=id="data">)(.*?)(?=</script>)', text, maxsplit=1, flags=re.DOTALL)
     return before + json.dumps({**json.loads(data), "what_if": None}).replace("<", "\\u003c") + after
 
