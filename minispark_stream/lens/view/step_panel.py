@@ -25,9 +25,8 @@ from minispark_stream.lens.view.step_source import step_sources
 from minispark_stream.lens.view.style import breakable
 from minispark_stream.lens.view.words import duration_words, time_words
 
-TIMES = frozenset(  # what steps record under these names is a time
-    ("watermark", "watermarkLate", "watermarkEviction", "timestamp", "output", "late_ms", "leaves_ms", "min", "max", "avg")
-)
+WATERMARKS = frozenset(("watermark", "watermarkLate", "watermarkEviction", "output", "late_ms", "leaves_ms"))
+TIMES = WATERMARKS | {"timestamp", "min", "max", "avg"}  # what steps record under these names is a time
 IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where")  # panels show them
 
 
@@ -106,4 +105,6 @@ def _with_times(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_with_times(name, one) for one in value]
     is_time = name in TIMES and isinstance(value, (int, float)) and not isinstance(value, bool)
-    return time_words(value) if is_time else value
+    if not is_time:
+        return value
+    return time_words(max(value, 0) if name in WATERMARKS else value)  # before the first watermark, operators subtract from 0

@@ -194,7 +194,9 @@ def _holds_back(asked: Asked) -> Iterator[str]:
         if len(set(own)) == 1:
             return
         ms, least = min(zip(own, asked.inputs), key=lambda pair: pair[0] or 0)
-        has = f"its own is {clock_words(ms)}" if ms else "it has seen no row since the query started"
+        null = "it has measured no event time so far (a null is measured as the beginning of 1970)"
+        no_row = "it has seen no row since the query started"
+        has = no_row if ms is None else null if ms <= 0 else f"its own is {clock_words(ms)}"
         yield f"{_input(least)}: {has}, and the query's watermark is the smallest of all"
         return
     if len(asked.sources) < 2:

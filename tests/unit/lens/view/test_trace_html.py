@@ -142,6 +142,14 @@ def test_what_went_in_and_out_has_times_and_no_milliseconds_since_1970() -> None
     assert any("<dt>watermark</dt><dd>none yet</dd>" in words for words in shown)
 
 
+def test_no_watermark_is_before_1970() -> None:
+    """A join whose rows wait for five minutes subtracts them from the watermark that there is not yet."""
+    early = {"decides": {"leaves_ms": [-300_001, None], "late_ms": 0}, "output": -300_001}
+    first = (replace(e, inputs={**e.inputs, **early}) if e.step == "stateOperator" else e for e in TRACE.events)
+    shown = [unescape(recorded(stop)) for stop in stops({"model": replace(TRACE, events=tuple(first))})]
+    assert any('"none yet"' in words for words in shown) and "1969" not in "".join(shown)
+
+
 def test_every_step_has_the_code_of_a_function_of_the_engine() -> None:
     assert set(step_sources()) == set(STEPS)
     for step, source in step_sources().items():

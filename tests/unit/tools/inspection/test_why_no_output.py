@@ -64,6 +64,8 @@ def test_the_input_that_holds_the_watermark_back_is_named() -> None:
         "the input with the event time tb: it has seen no row since the query started, and the query's watermark is the smallest of all"
     )
     assert "held back by" not in dict(explain(Asked(None, [report(3, 5)], "append", [inputs[0], inputs[0]])).lines)
+    null = explain(Asked(None, [report(3, 5)], "append", [inputs[0], {"node": "tb", "watermark": -600_000}]))
+    assert "it has measured no event time so far (a null is measured as" in dict(null.lines)["held back by"]
 
 
 def waiting(monkeypatch: Any, held: Held, **more: Any) -> dict[str, str]:
