@@ -18,7 +18,8 @@ from typing import Any
 
 from minispark_stream.tools.compare.checkpoint_files import FamilyChanges
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun
-from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch
+from minispark_stream.tools.compare.spark_trace import spark_trace
 
 
 def run_to_json(run: EngineRun) -> dict[str, Any]:

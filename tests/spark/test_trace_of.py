@@ -97,6 +97,26 @@ def test_the_error_of_a_query_is_in_its_trace_and_on_its_page(spark: SparkSessio
         spark.streams.removeListener(listener)
 
 
+def test_a_batch_in_real_time_mode_is_read_before_it_is_logged(spark: SparkSession, tmp_path: Path) -> None:
+    jvm: Any = spark._jvm
+    memory = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
+    stream = memory.apply(spark._jsparkSession, 1, jvm.org.apache.spark.sql.Encoders.STRING())
+    writer = DataFrame(stream.toDF(), spark).writeStream.format("console").outputMode("update")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(realTime="5 seconds").start()
+    try:
+        deadline = time.monotonic() + 120
+        while len(trace_of(query).batches) < 2 and time.monotonic() < deadline:
+            stream.addData(jvm.PythonUtils.toSeq(["a"]))
+            query.awaitTermination(0.5)
+        trace = trace_of(query)
+    finally:
+        query.stop()
+    logged = ("constructNextBatch", "getBatch", "addBatch", "walCommit", "commitOffsets")
+    for batch in trace.batches[:2]:
+        assert [e.step for e in batch.events if e.step in logged] == list(logged)
+    assert "as long as the batch lasts" in trace.to_text() and not any(batch.rerun for batch in trace.batches)
+
+
 def test_a_query_of_the_model_goes_the_same_way(mini: MiniSparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.txt").write_text("12:01,a\n")

@@ -33,6 +33,7 @@ class SparkQuery(NamedTuple):
     source_names: tuple[str, ...]
     watermarks: Mapping[str, int | None] = {}
     interval_ms: int = 0
+    is_real_time: bool = False
 
 
 def refuse_id(session: SparkSession, query_id: Any) -> NoReturn:
@@ -51,6 +52,7 @@ def look_at(query: StreamingQuery) -> SparkQuery:
         source_names=_source_names(execution.analyzedPlan()),
         watermarks=dict(_watermarks(execution)),
         interval_ms=int(trigger.intervalMs()) if scala.class_name(trigger) == "ProcessingTimeTrigger" else 0,
+        is_real_time=scala.class_name(trigger) == "RealTimeTrigger",
     )
 
 

@@ -60,6 +60,8 @@ def _populate(ins: Values, outs: Values) -> str:
 
 
 def _decide(ins: Values, outs: Values) -> str:
+    if outs.get("realTime"):
+        return "real-time mode: there is always a batch, and how far it reads is known and logged when it ends"
     if outs.get("newData"):
         return "there is new data: run a batch"
     if outs.get("anotherBatch"):
@@ -101,6 +103,8 @@ def _mark(watermark: Any) -> str:
 
 def _get_batch(ins: Values, outs: Values) -> str:
     files = _how_many_files(as_list(outs.get("files"))) or "the rows"
+    if ins.get("end") is None:
+        return f"{_source(ins)}: a plan that reads on from {offset_words(ins.get('start'))} as long as the batch lasts"
     start, end = offset_words(ins.get("start")), offset_words(ins.get("end"))
     return f"{_source(ins)}: a plan for {files} after {start} up to {end}"
 

@@ -19,7 +19,8 @@ from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.view.live_view import LiveView, Look
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.engine_run import cause_of
-from minispark_stream.tools.compare.spark_trace import SparkBatch, ran_a_batch, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch, ran_a_batch
+from minispark_stream.tools.compare.spark_trace import spark_trace
 
 MOST_BATCHES = 200  # in the charts
 

@@ -34,7 +34,8 @@ from minispark_stream.tools.compare.checkpoint_files import comparable_files
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
 from minispark_stream.tools.compare.mistakes import check_built, hint_at_inputs
 from minispark_stream.tools.compare.shown_rows import shown_row
-from minispark_stream.tools.compare.spark_trace import SparkBatch, ran_a_batch, spark_batches, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch, ran_a_batch, spark_batches
+from minispark_stream.tools.compare.spark_trace import spark_trace
 
 Build = Callable[..., DataFrame]
 Step = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]

@@ -12,13 +12,12 @@ Spark cannot be asked for its steps, but each of them leaves something:
     state/i/p/N.zip                for RocksDB: which versions exist as a whole, and which tables they have
     collected rows                 what the sink received (from a foreachBatch that keeps it)
 
-`read_logs` keeps the log files of each batch while they exist (Spark purges them later). `spark_trace` combines progress
-reports and logs into the same events that the model records, so one drawing shows both. A watermark that is no longer in a log
-is taken from the reports.
+`spark_trace` combines progress reports and logs (spark_batch.py) into the same events that the model records, so one drawing
+shows both.
 
-Spark reports how long a phase took, but not when it began, so the phases of a trigger are laid end to end. A batch without a
-`walCommit` was already in the log: it is run again after a restart. If the reports do not begin with batch 0, or the logs are
-gone, the trace has a note that says so.
+Spark reports how long a phase took, but not when it began, so the phases of a trigger are laid end to end. In real-time mode, a
+batch is logged when it ends, because only then it is known how far it has read. If the reports do not begin with batch 0, or
+the logs are gone, the trace has a note that says so.
 
 The watermark that finds late rows is shown as that of the batch before. This is so unless
 `spark.sql.streaming.statefulOperator.allowMultiple` is off, and neither reports nor logs say whether it is.
@@ -27,93 +26,17 @@ The watermark that finds late rows is shown as that of the batch before. This is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.engine.checkpointing.compactible_file_stream_log import batch_of_file, log_offset, names_of_batch
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import batch_of_file
 from minispark_stream.engine.runtime.micro_batch_execution_context import status_message
-from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import MAX_ROWS, Event
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
+from minispark_stream.lens.trace.values import as_map
 from minispark_stream.tools.compare.engine_run import cause_of
-from minispark_stream.tools.compare.spark_zips import read_zips
-
-Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progress report says about it
-
-
-@dataclass(frozen=True)
-class SparkBatch:
-    """One batch that Spark ran: its progress report, its log files (name -> text), and the rows that the sink received.
-
-    `names`: those of the sources, in the order of the report; without them, sources are called by their numbers. `zips`: by
-    operator, the versions of RocksDB stores that exist as a whole.
-    """
-
-    progress: Mapping[str, Any]
-    logs: Mapping[str, str]
-    rows: Sequence[Mapping[str, Any]] | None = None
-    names: Sequence[str] = ()
-    zips: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-
-    @property
-    def sources(self) -> Sources:
-        """Each source as its name or number, and what the report says about it."""
-        return named_sources(self.progress, self.names)
-
-    @property
-    def batch_id(self) -> int:
-        return int(self.progress["batchId"])
-
-    @property
-    def rerun(self) -> bool:
-        """Whether an earlier run had logged the batch but not finished it."""
-        took = as_map(self.progress.get("durationMs"))
-        return "addBatch" in took and "walCommit" not in took
-
-    @property
-    def watermark_ms(self) -> int | None:
-        """The watermark that the batch ran under."""
-        logged = as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchWatermarkMs"))
-        return iso_ms(as_map(self.progress.get("eventTime")).get("watermark")) if logged is None else logged
-
-    @property
-    def timestamp_ms(self) -> int | None:
-        return as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchTimestampMs"))
-
-    @property
-    def next_watermark_ms(self) -> int | None:
-        return as_int(entry_metadata(self.logs.get(f"commits/{self.batch_id}")).get("nextBatchWatermarkMs"))
-
-
-def named_sources(progress: Mapping[str, Any], names: Sequence[str]) -> Sources:
-    """The sources of a progress report, with their names in the checkpoint."""
-    sources = progress.get("sources", ())
-    return list(zip(names or map(str, range(len(sources))), sources))
-
-
-def ran_a_batch(progress: Mapping[str, Any]) -> bool:
-    """Whether a progress report is that of a batch."""
-    return "addBatch" in progress["durationMs"]
-
-
-def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any], names: Sequence[str] = ()) -> dict[str, str]:
-    """The log files of one batch: its offsets, its commit, and the entries of source logs that belong to it."""
-    files = CheckpointFileManager(checkpoint)
-    paths = [f"offsets/{batch_id}", f"commits/{batch_id}"]
-    for called, source in named_sources(progress, names):
-        start, end = (log_offset(_text(source.get(key))) for key in ("startOffset", "endOffset"))
-        if end is not None:
-            for n in range(0 if start is None else start + 1, end + 1):
-                paths += [f"sources/{called}/{name}" for name in names_of_batch(n)]
-    found = {}
-    for name in paths:
-        with suppress(FileNotFoundError):
-            found[name] = files.open(name).decode("utf-8", "replace")
-    return found
+from minispark_stream.tools.compare.spark_batch import Sources, SparkBatch, offset_text
 
 
 def spark_trace(
@@ -125,13 +48,6 @@ def spark_trace(
         words = str(cause_of(error) or error.partition("\n=== Streaming Query ===")[0].strip())
         events += _failed(batches, words, events[-1].start_ms + events[-1].duration_ms if events else 0.0)
     return Trace(tuple(events), engine="spark", name=name, plan=plan, note=_note(batches))
-
-
-def spark_batches(checkpoint: str, reports: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> list[SparkBatch]:
-    """The batches of some progress reports, with what the checkpoint still has of them. Their rows are not known."""
-    plain = (json.loads(json.dumps(report, default=str)) for report in reports if ran_a_batch(report))  # ids as text
-    logged = ((one, read_logs(checkpoint, one["batchId"], one, names)) for one in plain)
-    return [SparkBatch(one, logs, names=names, zips=read_zips(checkpoint, one)) for one, logs in logged]
 
 
 def _note(batches: Sequence[SparkBatch]) -> str | None:
@@ -207,13 +123,13 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
     run_began = writer.now_ms
     late = watermarks.get(n - 1) if n > 0 else 0  # unknown, if the batch before is not in here
     for i, (name, source) in enumerate(sources):
-        if source.get("startOffset") != source.get("endOffset"):
+        if batch.is_real_time or source.get("startOffset") != source.get("endOffset"):
             writer.step(
                 "getBatch", 2, durations.get("getBatch", 0) if i == 0 else 0,
                 {
                     "source": _name(name, source),
-                    "start": _text(source.get("startOffset")),
-                    "end": _text(source.get("endOffset")),
+                    "start": offset_text(source.get("startOffset")),
+                    "end": None if batch.is_real_time else offset_text(source.get("endOffset")),
                 },
                 {"files": _files(batch, name)},
             )
@@ -236,6 +152,8 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
     )
     after = watermarks.get(n + 1) if batch.next_watermark_ms is None else batch.next_watermark_ms
     writer.step("updateWatermark", 2, 0, {"watermark": watermark}, {"watermark": after})
+    if batch.is_real_time:
+        _log(writer, batch)
     writer.step("commitOffsets", 2, durations.get("commitOffsets", 0), {"file": f"commits/{n}"},
                 {"text": batch.logs.get(f"commits/{n}")})
     writer.step("runBatch", 1, writer.now_ms - run_began, {
@@ -248,20 +166,30 @@ def _trigger(writer: _Writer, batch: SparkBatch, begins: bool, watermarks: Mappi
 def _construct(
     writer: _Writer, batch: SparkBatch, sources: Sources, durations: Mapping[str, float], watermark: Any, new_data: bool
 ) -> None:
-    began, n = writer.now_ms, writer.batch_id
+    began = writer.now_ms
+    if batch.is_real_time:  # there is always a batch, and where it ends is not known yet
+        writer.step(
+            "constructNextBatch", 1, durations.get("latestOffset", 0), {"start": _by_source(sources, "startOffset")},
+            {"realTime": True, "run": True, "watermark": watermark},
+        )
+        return
     for i, (name, source) in enumerate(sources):
         writer.step(
             "latestOffset", 2, durations.get("latestOffset", 0) if i == 0 else 0,
-            {"source": _name(name, source), "start": _text(source.get("startOffset"))},
-            {"end": _text(source.get("endOffset")), "files": _files(batch, name)},
+            {"source": _name(name, source), "start": offset_text(source.get("startOffset"))},
+            {"end": offset_text(source.get("endOffset")), "files": _files(batch, name)},
         )
-    wal = f"offsets/{n}"
-    writer.step("walCommit", 2, durations.get("walCommit", 0), {"file": wal}, {"text": batch.logs.get(wal)})
+    _log(writer, batch)
     writer.step(
         "constructNextBatch", 1, writer.now_ms - began, {"start": _by_source(sources, "startOffset")},
         {"end": _by_source(sources, "endOffset"), "newData": new_data, "run": True, "watermark": watermark,
          **({} if new_data else {"anotherBatch": True})}, began,  # Spark does not say what would happen without new data
     )
+
+
+def _log(writer: _Writer, batch: SparkBatch) -> None:
+    file, took = f"offsets/{batch.batch_id}", as_map(batch.progress.get("durationMs"))
+    writer.step("walCommit", 2, took.get("walCommit", 0), {"file": file}, {"text": batch.logs.get(file)})
 
 
 def _files(batch: SparkBatch, source: str) -> list[str]:
@@ -280,17 +208,8 @@ def _files(batch: SparkBatch, source: str) -> list[str]:
     return found
 
 
-def _text(offset: Any) -> str | None:
-    """An offset as the log has it; progress reports put spaces into its JSON, and have `null` if there is none."""
-    try:
-        value = json.loads(offset or "null")
-    except (TypeError, ValueError):
-        return str(offset)
-    return None if value is None else json.dumps(value, separators=(",", ":"))
-
-
 def _by_source(sources: Sources, key: str) -> dict[str, str | None]:
-    return {_name(name, source): _text(source.get(key)) for name, source in sources}
+    return {_name(name, source): offset_text(source.get(key)) for name, source in sources}
 
 
 def _name(name: str, source: Mapping[str, Any]) -> str:

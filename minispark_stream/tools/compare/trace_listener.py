@@ -36,7 +36,8 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.queries import look_at
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
-from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_batches, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch, spark_batches
+from minispark_stream.tools.compare.spark_trace import spark_trace
 
 
 @dataclass
@@ -51,6 +52,7 @@ class _Watched:
     query: ModelQuery | None = None
     earlier: Trace = Trace(())
     error: str | None = None
+    is_real_time: bool = False
 
     @property
     def trace(self) -> Trace:
@@ -91,7 +93,8 @@ class TraceListener(StreamingQueryListener):
         else:
             seen = look_at(query)
             now = replace(
-                before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan, source_names=seen.source_names, error=None
+                before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan, source_names=seen.source_names, error=None,
+                is_real_time=seen.is_real_time,
             )
         self._watched[str(event.id)] = now
         while len(self._watched) > self._max_queries:
@@ -101,7 +104,7 @@ class TraceListener(StreamingQueryListener):
         watched = self._watched.get(str(event.progress.id))
         if watched is not None and watched.query is None:
             report = StreamingQueryProgress.fromJson(json.loads(event.progress.json))  # as `recentProgress` writes offsets
-            watched.batches += spark_batches(watched.checkpoint, [report], watched.source_names)  # (2)
+            watched.batches += spark_batches(watched.checkpoint, [report], watched.source_names, watched.is_real_time)  # (2)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass

@@ -19,7 +19,8 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.queries import look_at
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
-from minispark_stream.tools.compare.spark_trace import spark_batches, spark_trace
+from minispark_stream.tools.compare.spark_batch import spark_batches
+from minispark_stream.tools.compare.spark_trace import spark_trace
 
 
 def trace_of(query: StreamingQuery) -> Trace:
@@ -41,5 +42,5 @@ def trace_of(query: StreamingQuery) -> Trace:
     if not isinstance(query, StreamingQuery):
         raise TypeError(f"trace_of takes the StreamingQuery that start() returned, not {type(query).__name__}")
     seen, error = look_at(query), query.exception()  # (2)
-    batches = spark_batches(seen.checkpoint, query.recentProgress, seen.source_names)
+    batches = spark_batches(seen.checkpoint, query.recentProgress, seen.source_names, seen.is_real_time)
     return spark_trace(batches, query.name, seen.plan, None if error is None else str(error))

@@ -16,7 +16,8 @@ from minispark_stream.lens.view.live_charts import series, svg
 from minispark_stream.lens.view.live_view import LiveView, Look
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.live import newest_steps
-from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch
+from minispark_stream.tools.compare.spark_trace import spark_trace
 from tests.unit.golden_trace import TRACE
 from tests.unit.tools.compare.test_trace_of import report
 

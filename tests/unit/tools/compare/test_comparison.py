@@ -14,7 +14,8 @@ from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.lens.view.page import page
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
-from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch
+from minispark_stream.tools.compare.spark_trace import spark_trace
 
 
 def failed(message: str | None) -> EngineRun:

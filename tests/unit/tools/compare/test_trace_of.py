@@ -17,7 +17,8 @@ from minispark_stream.engine.times import iso_ms, iso_time
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.tools.compare import trace_listener
-from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_batches, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch, spark_batches
+from minispark_stream.tools.compare.spark_trace import spark_trace
 
 NOON_MS = iso_ms("2024-01-01T12:00:00.000Z") or 0
 QUERY, RUN, NEXT_RUN = (str(uuid.UUID(int=i)) for i in range(3))
@@ -146,3 +147,16 @@ def test_what_is_no_query_is_refused() -> None:
     wrong: Any = "counts"
     with pytest.raises(TypeError, match=r"the StreamingQuery that start\(\) returned, not str"):
         trace_of(wrong)
+
+
+def test_a_batch_in_real_time_mode_is_logged_when_it_ends(tmp_path: Path) -> None:
+    """Nothing is planned before it is read, and a report without a `walCommit` is not that of a batch that runs again."""
+    reports = [report(0), report(1), report(2, RERUN, NEXT_RUN)]
+    trace = spark_trace([SparkBatch(one, logs(one["batchId"]), is_real_time=True) for one in reports])
+    order = [e.step for e in trace.batches[1].events if e.step in ("constructNextBatch", "getBatch", "addBatch", "walCommit", "commitOffsets")]
+    assert order == ["constructNextBatch", "getBatch", "addBatch", "walCommit", "commitOffsets"]
+    assert not any(batch.rerun for batch in trace.batches) and "latestOffset" not in {e.step for e in trace.events}
+    text = pictures(trace, tmp_path)
+    assert text.index("a plan that reads on from") < text.index("offsets/0 written: read up to")
+    assert "there is always a batch, and how far it reads is known and logged when it ends" in text
+    assert trace.epochs().svg.startswith("<svg")

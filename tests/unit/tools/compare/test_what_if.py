@@ -14,7 +14,8 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.what_if_panel import WhatIfPanel, moved
 from minispark_stream.tools.compare.experiment import KILLED, Experiment, killed
 from minispark_stream.tools.compare.outcome import Outcome, changes, first_words, outcome
-from minispark_stream.tools.compare.spark_trace import SparkBatch, spark_trace
+from minispark_stream.tools.compare.spark_batch import SparkBatch
+from minispark_stream.tools.compare.spark_trace import spark_trace
 from minispark_stream.tools.compare.what_if import draw
 from tests.unit.lens.trace.test_fates import said, trace, windowed
 from tests.unit.tools.compare.test_trace_of import NEXT_RUN, RERUN, report
