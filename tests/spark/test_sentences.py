@@ -37,3 +37,22 @@ def test_a_sink_without_a_checkpoint_location_forgets_everything(
         return sum(report.numInputRows for report in query.recentProgress)
 
     assert [rows_read(), rows_read()] == [1, 1]
+
+
+@engines
+def test_another_order_of_keys_of_one_type_is_not_noticed(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Symptoms, *A restart with another grouping key*: the count of (a, b) goes on as that of (b, a)."""
+    session: Any = request.getfixturevalue(engine)
+    counted: list[tuple[str, str, int]] = []
+
+    def run(row: str, *keys: str) -> None:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{row}.csv").write_text(row)
+        counts = session.readStream.schema("k string, v string").csv(str(tmp_path / "in")).groupBy(*keys).count()
+        keep = lambda batch, _: counted.extend((r.k, r.v, r["count"]) for r in batch.collect())  # noqa: E731
+        writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.foreachBatch(keep).trigger(availableNow=True).start().awaitTermination()
+
+    run("a,b", "k", "v")
+    run("b,a", "v", "k")
+    assert counted == [("a", "b", 1), ("b", "a", 2)]
