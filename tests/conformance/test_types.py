@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from minispark_stream.tools.compare.runner import confs_set
+from tests.conformance.conftest import Compare
 from tests.conformance.types_by_operators import (
     CELLS,
     EQUAL,
@@ -70,3 +74,14 @@ def test_a_cell_is_what_was_found(spark: SparkSession, spark_files: None, operat
     table[operator][place] = found
     FOUND.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     assert found == before
+
+
+@pytest.mark.parametrize("name", ["aggregation", "dropDuplicates"])
+def test_a_time_is_a_type_where_a_conf_allows_it(compare: Compare, spark: SparkSession, spark_files: None, name: str) -> None:
+    def build(session: Any, input_dir: str) -> Any:
+        times = session.readStream.text(input_dir).selectExpr("CAST(value AS TIME) AS t", "CAST(value AS TIME(0)) AS s")
+        return times.dropDuplicates(["t"]) if name == "dropDuplicates" else times.groupBy("t").agg(F.first("s"), F.count("*"))
+
+    feed = [["12:34:56.789", "00:00:00"], ["12:34:56.789", "23:59:59.999999"], ["00:00:00"]]
+    with confs_set(spark, {"spark.sql.timeType.enabled": "true"}):
+        compare(build, feed, output_mode="append" if name == "dropDuplicates" else "update", restart_after=range(2))

@@ -125,6 +125,75 @@ def test_what_only_the_model_refuses(engines: Engines) -> None:
             action(*engines["model"])
 
 
+def outcome(writer: Any, folder: Path) -> str:
+    """"done", or the message of the error that ended the query."""
+    try:
+        run(writer, folder)
+        return "done"
+    except StreamingQueryException as e:
+        return str((e.getMessageParameters() or {})["message"])
+
+
+def test_a_shuffle_right_above_apply_in_pandas_with_state(engines: Engines) -> None:
+    def count(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
+        yield pd.DataFrame({"n": [sum(map(len, frames))]})
+
+    def shuffled(session: Any, folder: Path) -> str:
+        groups = text(session, folder).groupBy("value").applyInPandasWithState(count, "n int", "n int", "update", "NoTimeout")
+        return outcome(groups.repartition(2).writeStream.outputMode("update").format("noop"), folder)
+
+    told = on_both(engines, shuffled)
+    assert "ClassCastException" in told["spark"] and told["model"] == "done"
+
+
+class Failing(StatefulProcessor):
+    def __init__(self, where: str):
+        self.where = where
+
+    def init(self, handle: Any) -> None:
+        assert self.where != "init", "not today"
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield pd.DataFrame({"n": [1]})
+
+    def close(self) -> None:
+        assert self.where != "close", "not today"
+
+
+@pytest.mark.parametrize("where", ["init", "close"])
+def test_a_processor_that_fails_before_or_after_its_rows(engines: Engines, where: str) -> None:
+    def failed(session: Any, folder: Path) -> str:
+        confs = {"spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
+        groups = text(session, folder).groupBy("value").transformWithStateInPandas(Failing(where), "n int", "Update", "None")
+        return str(with_confs(session, confs, lambda: outcome(groups.writeStream.outputMode("update").format("noop"), folder)))
+
+    told = on_both(engines, failed)
+    assert "driver worker exited unexpectedly" in told["spark"] and "not today" not in told["spark"]
+    assert "AssertionError: not today" in told["model"]
+
+
+def test_the_commit_log_before_its_first_entry(engines: Engines) -> None:
+    def there(session: Any, folder: Path) -> bool:
+        outcome(text(session, folder).select(F.col("value").cast("int")).writeStream.format("noop"), folder)
+        assert (folder / "checkpoint/offsets/0").exists() and not list((folder / "checkpoint").glob("commits/*"))
+        return (folder / "checkpoint/commits").exists()
+
+    assert on_both(engines, there) == {"spark": True, "model": False}
+
+
+def test_what_is_said_of_sources_that_have_changed(engines: Engines) -> None:
+    def said(session: Any, folder: Path) -> tuple[str, str]:
+        run(text(session, folder).writeStream.format("noop"), folder)
+        two = text(session, folder).union(session.readStream.text(str(folder)))
+        other = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        return outcome(two.writeStream.format("noop"), folder), outcome(other.writeStream.format("noop"), folder)
+
+    told, way_out = on_both(engines, said), " Give the query the sources that it had, in their order, or a new checkpoint location."
+    assert told["model"][0] == told["spark"][0] + way_out
+    assert told["spark"][1].startswith("No usable value for offset")
+    assert told["model"][1].endswith("is not one of a rate-micro-batch source." + way_out)
+
+
 def test_structs_with_other_names_are_keys_of_a_join(engines: Engines) -> None:
     def joined(session: Any, folder: Path) -> str:
         one, other = (text(session, folder).select(F.struct(F.col("value").alias(name)).alias(name)) for name in "ab")

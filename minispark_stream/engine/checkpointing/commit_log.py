@@ -16,7 +16,8 @@ ids of the files that belong to the new version. The last entry decides in which
 conf says by then. In entries of version 3, which Spark writes for named sinks (`sinkMetadataMap`), only the watermark and the
 ids are read.
 
-Differs from Spark: nothing.
+Differs from Spark: the folder commits/ appears with its first entry; in Spark, it is there, and empty, when the query starts.
+Shown by tests/spark/test_differences.py::test_the_commit_log_before_its_first_entry.
 """
 
 from __future__ import annotations

@@ -17,8 +17,11 @@ and the confs that the layout of the state depends on. On a restart, the logged 
 because the state was written under them. A conf that an older Spark did not log yet gets the value that the older Spark behaved
 by. The logged number of shuffle partitions is that of the state; other shuffles have the session's number.
 
-Differs from Spark: an entry with a name that no source can have (`../x:0`) is an error; Spark ignores the line.
-Shown by tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file.
+Differs from Spark: an entry with a name that no source can have (`../x:0`) is an error; Spark ignores the line. If the query
+now has another number of sources, or another source in the place of one, the error also says what to do; of another source,
+Spark often says no more than "No usable value for offset".
+Shown by tests/unit/engine/checkpointing/test_checkpoint_logs.py::TestOffsetSeqLog::test_damage_is_named_with_its_file,
+tests/spark/test_differences.py::test_what_is_said_of_sources_that_have_changed.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ The function is sent as PySpark pickled it when the user called applyInPandasWit
 own worker would.
 
 Differs from Spark: state in format 1, the format of Spark 2.3, is refused; today, Spark writes it only if an internal conf says
-so.
-Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses.
+so. Right above this operator, the rows may be shuffled; in Spark 4.3.0, this ends the query with a ClassCastException.
+Shown by tests/spark/test_differences.py::test_what_only_the_model_refuses,
+tests/spark/test_differences.py::test_a_shuffle_right_above_apply_in_pandas_with_state.
 """
 
 from __future__ import annotations

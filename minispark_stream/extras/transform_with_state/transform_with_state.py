@@ -28,8 +28,10 @@ With `stateStore.encodingFormat=avro`, rows are in Avro, and a variable may have
 (schema_evolution.py).
 
 Differs from Spark: Spark 4.3.0's worker fails to read the schema of a key that contains an array or a map; here an array
-works, and in pandas a map works, too.
-Shown by tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_it.
+works, and in pandas a map works, too. If `init` or `close` of the processor raises an error, the query ends with that error;
+Spark's error says only that a "driver worker exited unexpectedly".
+Shown by tests/conformance/test_transform_with_state.py::test_a_key_may_have_an_array_in_it,
+tests/spark/test_differences.py::test_a_processor_that_fails_before_or_after_its_rows.
 """
 
 from __future__ import annotations
