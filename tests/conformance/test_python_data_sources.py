@@ -414,8 +414,8 @@ def test_an_abort_that_fails_does_not_hide_why(sessions: dict[str, Any], tmp_pat
         writer = writer.option("folder", str(tmp_path / engine)).option("checkpointLocation", str(tmp_path / f"c-{engine}"))
         with pytest.raises(StreamingQueryException, match="Writing job failed") as failed:
             writer.trigger(availableNow=True).start().awaitTermination()
-        why = str(failed.value) if engine == "spark" else str(failed.value.__cause__.__cause__)  # type: ignore[union-attr]
-        assert "77 cannot be committed" in why
+        error: Any = failed.value
+        assert "77 cannot be committed" in (error._stackTrace if engine == "spark" else str(error.__cause__.__cause__))
         assert [p.name for p in (tmp_path / engine).iterdir()] == ["abort-0"]
 
 
