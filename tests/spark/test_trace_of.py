@@ -101,7 +101,7 @@ def test_a_batch_in_real_time_mode_is_read_before_it_is_logged(spark: SparkSessi
     jvm: Any = spark._jvm
     memory = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
     stream = memory.apply(spark._jsparkSession, 1, jvm.org.apache.spark.sql.Encoders.STRING())
-    writer = DataFrame(stream.toDF(), spark).writeStream.format("console").outputMode("update")
+    writer: Any = DataFrame(stream.toDF(), spark).writeStream.format("console").outputMode("update")
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(realTime="5 seconds").start()
     try:
         deadline = time.monotonic() + 120
