@@ -111,10 +111,12 @@ preflight: setup
 demo: setup
 	@$(BIN)/python -m minispark_stream demo
 
-# What a notebook that came from elsewhere has saved is shown when it is trusted; these are our own.
+# What a notebook that came from elsewhere has saved is shown when it is trusted; these are our own. The server's root is this folder,
+# because the notebooks lead to docs/. With .jupyter/, JupyterLab does not ask whether it may fetch its news.
 lab: setup
 	@$(QUIETLY) $(BIN)/jupyter trust notebooks/[0-9][0-9]_*.ipynb
-	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --ServerApp.root_dir='$(CURDIR)' --LabApp.app_settings_dir='$(CURDIR)/.jupyter' \
+	    --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 bench: setup
 	@$(BIN)/python tests/benchmarks/bench_codec.py
