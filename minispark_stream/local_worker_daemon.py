@@ -23,7 +23,7 @@ import sys
 
 if __name__ == "__main__":
     home = os.environ.get("SPARK_HOME", "")
-    if home in (os.path.join(folder, "pyspark") for folder in sys.path):  # (1)
+    if os.path.realpath(home) in (os.path.realpath(os.path.join(folder, "pyspark")) for folder in sys.path):  # (1)
         for path in [path for path in sys.path if path.startswith(home + os.sep) and path.endswith((".zip", ".jar"))]:
             sys.path.remove(path)
             sys.path_importer_cache.pop(path, None)

@@ -16,6 +16,7 @@ Shown by tests/spark/test_differences.py::test_two_sessions_around_one_spark.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import RLock
 from typing import Any, ClassVar
 
 from pyspark.errors import PySparkRuntimeError, PySparkTypeError, PySparkValueError
@@ -29,7 +30,7 @@ from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 from minispark_stream.tools.cause import of_start
-from minispark_stream.workers import let_workers_run_this_python, send_this_package, start_workers_ahead
+from minispark_stream.workers import let_workers_run_tasks
 
 
 def started(start: Callable[[], SparkSession]) -> SparkSession:
@@ -65,6 +66,7 @@ class MiniSparkSession(SparkSession):
     streams: StreamingQueryManager
 
     _made_first: ClassVar[MiniSparkSession | None] = None
+    _one_at_a_time: ClassVar[RLock] = RLock()  # several threads may ask for the first session at once
 
     def __init__(self, spark: SparkSession, trace: str = "steps", clock: Clock | None = None):
         if trace not in ("off", "steps", "rows"):
@@ -84,12 +86,11 @@ class MiniSparkSession(SparkSession):
         self._trace = trace
         self._clock = clock or SystemClock()
         self.streams = StreamingQueryManager(self, self._cloneSession, trace, self._clock)
-        if MiniSparkSession._first() is None:
-            MiniSparkSession._made_first = self
-            let_data_frames_choose_their_engine()
-            let_workers_run_this_python(spark.sparkContext)
-            send_this_package(spark.sparkContext)
-            start_workers_ahead(spark)
+        with MiniSparkSession._one_at_a_time:
+            if MiniSparkSession._first() is None:
+                let_data_frames_choose_their_engine()
+                let_workers_run_tasks(spark)
+                MiniSparkSession._made_first = self
 
     class Builder(SparkSession.Builder):
         """`MiniSparkSession.builder`: Spark's builder, with a model session around the session that it returns."""
@@ -117,7 +118,8 @@ class MiniSparkSession(SparkSession):
 
     @classmethod
     def _of(cls, spark: SparkSession) -> MiniSparkSession:
-        return cls._first() or cls(spark)
+        with cls._one_at_a_time:
+            return cls._first() or cls(spark)
 
     @classmethod
     def _first(cls) -> MiniSparkSession | None:

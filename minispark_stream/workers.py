@@ -2,18 +2,23 @@
 
 Models: SparkContext (`pythonExec`, `addPyFile`). Spark's own operators are on every node with Spark itself.
 
-1. On this machine, the workers run the driver's own Python, unless the user asked for another one.
-2. The executors of a cluster receive this package as a zip, once for each SparkContext; Spark puts it on the path of every
-   worker, including those of executors that start later.
+1. If the user asked for no Python, and the one that Spark would take is of another version or lacks a package that the tasks
+   need, the workers on this machine run the driver's own Python.
+2. Workers that do not find this package receive it as a zip, once for each SparkContext; Spark puts it on the path of every
+   worker, including those of executors that start later. These are the executors of a cluster, and on this machine the
+   workers of a driver that found the package where they do not look (`sys.path.insert(0, "clone")`).
 
        spark://host:7077   ->   /.../spark-files/minispark_stream.zip, which each worker imports from
 
-3. On this machine, the first workers are started when the session is made, while the user still writes the query, and by a
-   parent process that starts them faster (local_worker_daemon.py).
+3. On this machine, the first workers are started when the session is made, while the user still writes the query, and, if they
+   find this package by themselves, by a parent process that starts them faster (local_worker_daemon.py).
 
-Differs from Spark: the Python workers of a local Spark run the driver's own Python unless the user asks for another one,
-because the driver's Python has the packages that the tasks need; and a small job starts two of them ahead.
-Shown by tests/unit/test_workers.py::test_on_this_machine_the_workers_run_the_drivers_python.
+All Python functions of a Spark have the same settings, so nothing is set that could change or break those of the user.
+
+Differs from Spark: where the Python that Spark would take on this machine cannot run the tasks, the workers run the driver's
+own; and a small job starts two of them ahead.
+Shown by tests/unit/test_workers.py::test_where_the_python_of_the_path_cannot_run_tasks_the_workers_run_the_drivers,
+tests/spark/test_worker_python.py::test_a_package_that_only_the_driver_finds_breaks_no_function.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import atexit
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -38,8 +44,20 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.tools.cause import of_workers
 
 PACKAGE = Path(__file__).parent
+FIND = f"from importlib.util import find_spec; found = find_spec('{PACKAGE.name}'); print(found.origin if found else '')"
+ANSWERS_S = 30
 
 logger = logging.getLogger(__name__)
+
+
+def let_workers_run_tasks(spark: SparkSession) -> None:
+    """Make sure that the workers have what the model's tasks need, and start the first of them."""
+    let_workers_run_this_python(spark.sparkContext)
+    if not workers_find_this_package(spark):
+        send_this_package(spark.sparkContext)
+    elif _is_in_this_process(spark.sparkContext):
+        sessions.use_worker_daemon(spark, f"{PACKAGE.name}.local_worker_daemon")  # (3)
+    start_workers_ahead(spark)
 
 
 def let_workers_run_this_python(context: SparkContext) -> None:
@@ -48,31 +66,47 @@ def let_workers_run_this_python(context: SparkContext) -> None:
     If the user sets nothing, PySpark starts its workers with the first `python3` in PATH. This is another Python when a
     virtual environment is used without being activated (`.venv/bin/python script.py`). The workers of a local master
     run on this machine, where the driver's Python has the same path and has the packages that the tasks need; so it is the
-    right one. On a cluster, that path may not exist, so there is only a warning. PySpark looks the name up when it wraps a
-    function for the workers: a UDF that was called before this session was created keeps the Python that it had.
+    right one, unless that of PATH can run them, too. On a cluster, that path may not exist, so there is only a warning. PySpark
+    looks the name up when it wraps a function for the workers: a UDF that was called before this session was created keeps the
+    Python that it had.
 
     Raises:
         PySparkRuntimeError: on this machine, the workers cannot run with the Python that the user has asked for.
     """
-    is_local = str(context.master).startswith("local")
+    if _workers_run_this_python(context):
+        return
     asked_for = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
-    if asked_for:
-        told = of_workers(context.pythonExec) if is_local and not _workers_run_this_python(context) else None
-        if told is not None:
+    if str(context.master).startswith("local"):
+        told = of_workers(context.pythonExec)
+        if told is not None and asked_for:
             raise PySparkRuntimeError(message=told)
-    elif is_local:
-        context.pythonExec = sys.executable
-    elif not _workers_run_this_python(context):
+        if told is not None:
+            context.pythonExec = sys.executable
+    elif not asked_for:
         logger.warning(
             "The driver runs %s, the workers will run the %s of their PATH: set PYSPARK_PYTHON (or spark.pyspark.python) to a "
             "Python that has numpy, pandas, pyarrow and xxhash on every node.", sys.executable, context.pythonExec,
         )
 
 
+def workers_find_this_package(spark: SparkSession) -> bool:
+    """Whether the workers are on this machine and import the package that the driver has, and no other one of that name."""
+    context = spark.sparkContext
+    if not _is_in_this_process(context):
+        return False
+    folder, path = sessions.folder_and_python_path(spark)
+    variables = {**os.environ, **context.environment}
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [context.environment.get("PYTHONPATH"), path]))
+    command = [context.pythonExec, "-c", FIND]
+    try:
+        done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=ANSWERS_S)
+    except (OSError, subprocess.TimeoutExpired):  # it cannot be run, which is no error yet: the user may have no Python function
+        return False
+    return bool(done.stdout.strip()) and os.path.realpath(done.stdout.strip()) == os.path.realpath(PACKAGE / "__init__.py")
+
+
 def send_this_package(context: SparkContext) -> None:
-    """Let the executors of a cluster import the package that the driver has. (2)"""
-    if _is_in_this_process(context):  # the workers have the driver's path
-        return
+    """Let the workers import the package that the driver has. (2)"""
     name = PACKAGE.name
     if any(path.endswith(f"/{name}.zip") for path in context.listFiles):
         return
@@ -82,9 +116,9 @@ def send_this_package(context: SparkContext) -> None:
 
 
 def start_workers_ahead(spark: SparkSession) -> None:
-    """Let a local Spark start its Python workers quickly, and two of them at once, by a small job that nobody waits for. (3)
+    """Let a local Spark start two Python workers at once, by a small job that nobody waits for. (3)
 
-    If the workers run another Python than the driver, Spark starts them as ever: that Python may not have this package.
+    If the workers run another Python than the driver, Spark starts them as ever.
     """
 
     def import_packages(batches: Iterator[Any]) -> Iterator[Any]:
@@ -98,7 +132,6 @@ def start_workers_ahead(spark: SparkSession) -> None:
             spark.range(0, 2, numPartitions=2).mapInArrow(import_packages, "id long").collect()
 
     if _is_in_this_process(spark.sparkContext) and _workers_run_this_python(spark.sparkContext):
-        sessions.use_worker_daemon(spark, f"{PACKAGE.name}.local_worker_daemon")
         Thread(target=run_job, name="start Python workers", daemon=True).start()
 
 

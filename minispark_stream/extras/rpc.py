@@ -12,6 +12,8 @@ whoever wants to speak must first prove by HMAC that it knows a secret. The secr
 3. When the endpoint is stopped, every `ask` raises OSError or EOFError.
 4. A long message is sent in two pieces, its length first. TCP would keep the second back until the first has been acknowledged,
    which takes 40 ms.
+5. Nobody waits for ever for one who is there and says nothing: a handshake, and a message that has begun, may stand still for
+   `PATIENCE_S`; then the connection is closed. (A task may wait longer for its answer.)
 """
 
 from __future__ import annotations
@@ -19,17 +21,19 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import struct
 import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
 logger = logging.getLogger(__name__)
 
-_LOOK_AGAIN_S = 0.05  # how long a connection waits for a message before it looks whether the endpoint was stopped
+PATIENCE_S = 30
+_LOOK_AGAIN_S = 0.05  # how long a thread waits for a connection or a message before it looks whether the endpoint was stopped
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,15 @@ class RpcEndpointRef:
 
     def connect(self) -> RpcEndpointRef:
         """A ref with a connection of its own. Raises OSError, EOFError: the driver does not listen any more."""
-        connection = Client(self.address, authkey=self.secret)
-        _send_at_once(connection)
+        connection = Connection(socket.create_connection(self.address, PATIENCE_S).detach())
+        try:
+            _set_options(connection, PATIENCE_S)
+            answer_challenge(connection, self.secret)
+            deliver_challenge(connection, self.secret)
+            _set_options(connection, 0)
+        except BaseException:
+            connection.close()
+            raise
         return RpcEndpointRef(self.address, self.secret, connection, threading.Lock())
 
     def ask(self, message: Any) -> Any:
@@ -67,9 +78,14 @@ class RpcEndpointRef:
         self._connection.close()
 
 
-def _send_at_once(connection: Connection) -> None:  # (4)
+def _set_options(connection: Connection, patience_s: int) -> None:
+    """(4) Send at once, and (5) let a read or write that stands still for so long (0: for ever) raise OSError."""
+    limit = struct.pack("ll", patience_s, 0)
+    os.set_blocking(connection.fileno(), True)
     with socket.socket(fileno=os.dup(connection.fileno())) as its_socket:
         its_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 class RpcEndpoint:
@@ -83,8 +99,9 @@ class RpcEndpoint:
 
     def __init__(self, host: str, receive: Callable[[Any], Any], on_error: Callable[[Exception], None] | None = None):
         self._receive, self._on_error = receive, on_error
-        self._listener = Listener((host, 0), backlog=128)
-        self.ref = RpcEndpointRef(self._listener.address, os.urandom(32))
+        self._listener = socket.create_server((host, 0), backlog=128)
+        self._listener.settimeout(_LOOK_AGAIN_S)
+        self.ref = RpcEndpointRef(self._listener.getsockname(), os.urandom(32))
         self._one_at_a_time = threading.Lock()
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -96,14 +113,12 @@ class RpcEndpoint:
             return self._receive(message)
 
     def stop(self) -> None:  # (3)
-        """Close the port and all connections, and wait for the threads."""
+        """Close the port and all connections, and wait a second for the threads."""
         self._stopped.set()
-        with suppress(OSError):
-            socket.create_connection(self.ref.address, timeout=1).close()  # ends the wait for a connection
-        self._accepting.join()
+        until = time.monotonic() + 1
+        for thread in (self._accepting, *self._threads):
+            thread.join(max(0, until - time.monotonic()))
         self._listener.close()
-        for thread in self._threads:
-            thread.join(1)
 
     def _start(self, target: Callable[..., None], *args: Any) -> threading.Thread:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -114,11 +129,18 @@ class RpcEndpoint:
 
     def _accept(self) -> None:
         while not self._stopped.is_set():
-            self._start(self._serve, self._listener.accept())
+            try:
+                accepted, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:  # too many files are open, for a while; or the port has been closed
+                self._stopped.wait(_LOOK_AGAIN_S)
+                continue
+            self._start(self._serve, Connection(accepted.detach()))
 
     def _serve(self, connection: Connection) -> None:
         try:
-            _send_at_once(connection)
+            _set_options(connection, PATIENCE_S)
             deliver_challenge(connection, self.ref.secret)  # not by the listener, which would wait for one stranger
             answer_challenge(connection, self.ref.secret)
             while not self._stopped.is_set():

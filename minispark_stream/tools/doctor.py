@@ -225,7 +225,7 @@ def check_worker_python(env: Mapping[str, str], run: Run) -> Finding:
         return Finding(f"Python of the workers (PYSPARK_PYTHON is not set: on this machine, {sys.executable})")
     where, get = f"PYSPARK_PYTHON={worker}", f"unset PYSPARK_PYTHON, or export PYSPARK_PYTHON={sys.executable}"
     probe = ("import sys; from importlib.util import find_spec as f; "
-             "print(*sys.version_info[:2], *[m for m in ('pyspark', 'pyarrow') if not f(m)])")
+             "print(*sys.version_info[:2], *[m for m in 'pyspark numpy pandas pyarrow xxhash'.split() if not f(m)])")
     answer = run([worker, "-c", probe])
     if answer is None:
         return Finding(f"Python of the workers ({where}): does not run", ok=False, get=get)

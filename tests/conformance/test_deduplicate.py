@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from minispark_stream.engine.jvm.query_execution import KEY_ORDER
@@ -90,6 +92,19 @@ def test_the_order_of_the_keys_is_the_one_with_which_the_query_was_begun(compare
     rows = rows_of({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, {"a": 6, "b": 7, "c": 8, "d": 9, "e": 10})
     comparison = compare(five_columns, [rows[:1], rows], confs={KEY_ORDER: "true"}, restart_after=(0,))
     assert [len(batch.rows) for batch in comparison.model.batches] == [1, 1]
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_key_of_no_columns_is_refused_in_the_words_of_spark(spark: Any, mini: Any, tmp_path: Any, within: bool) -> None:
+    messages = []
+    for engine in (spark, mini):
+        events = engine.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
+        distinct = events.dropDuplicatesWithinWatermark([]) if within else events.dropDuplicates([])
+        with pytest.raises(StreamingQueryException) as error:
+            distinct.writeStream.format("noop").trigger(once=True).start().awaitTermination()
+        [said] = re.findall("requirement failed: .*", str(error.value))[:1]
+        messages.append((said, error.value.getCondition()))
+    assert messages[1] == messages[0] and "should not be Nil. An AllTuples" in messages[0][0]
 
 
 def test_duplicates_are_counted(compare: Compare) -> None:

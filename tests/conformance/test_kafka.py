@@ -255,6 +255,25 @@ def test_a_topic_is_made_anew(compare, topics, kafka, fail):
     assert compared.model.condition == ("STREAM_FAILED" if fail == "true" else None)
 
 
+@pytest.mark.parametrize("then", [lambda checkpoint: None, _uncommitted], ids=["committed", "not committed"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_the_last_offset_goes_back(compare, topics, fail, then):
+    """As after an entry of offsets/ was restored from an older copy."""
+
+    def damage(checkpoint):
+        path = max(Path(checkpoint, "offsets").glob("[0-9]*"), key=lambda one: int(one.name))
+        *before, offset = path.read_text().splitlines()
+        assert offset == '{"back":{"0":4}}'
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        path.write_text("\n".join([*before, '{"back":{"0":1}}']))
+        then(checkpoint)
+
+    build, step = topics({"back": 1}, subscribe="back", startingOffsets="earliest", failOnDataLoss=fail)
+    feed = [step(("back", 0, "a", "b")), step(("back", 0, "c", "d")), step(("back", 0, "e"))]
+    compared = compare(build, feed, trigger=NOW, restart_after={1: damage})
+    assert compared.model.condition == ("STREAM_FAILED" if fail == "true" and then is _uncommitted else None)
+
+
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_records_are_gone_before_they_are_read(compare, topics, kafka, fail):
     def lose():

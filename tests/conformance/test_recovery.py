@@ -54,6 +54,21 @@ def lose_the_last_offsets(checkpoint: str) -> None:
     lose(max(Path(checkpoint, "offsets").glob("[0-9]*"), key=lambda p: int(p.name)))
 
 
+def let_the_last_offset_go_back(checkpoint: str) -> None:
+    """As after an entry was restored from an older copy: the last batch ends where an earlier one has ended."""
+    path = newest(checkpoint, "offsets")
+    *before, offset = path.read_text().splitlines()
+    assert '"logOffset":' in offset and not offset.endswith(":0}")
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.write_text("\n".join([*before, '{"logOffset":0}']))
+
+
+def lose_the_last_source_logs(checkpoint: str) -> None:
+    """The source counts on from an older entry, so that the next batch would end before it begins."""
+    for _ in range(2):
+        lose(newest(checkpoint, "sources/0"))
+
+
 def lose_all_offsets(checkpoint: str) -> None:
     shutil.rmtree(Path(checkpoint, "offsets"))
 
@@ -104,6 +119,15 @@ def test_all_offsets_lost_is_no_new_query(compare: Compare) -> None:
 def test_a_batch_whose_commit_is_there_already_fails_when_it_is_done(compare: Compare) -> None:
     comparison = compare(windowed, FEED, restart_after={2: lose_the_last_offsets})
     assert comparison.model.cause is not None and comparison.model.cause.name == "CONCURRENT_STREAM_LOG_UPDATE"
+
+
+@pytest.mark.parametrize("then", [lambda checkpoint: None, lose_the_last_commit], ids=["committed", "not committed"])
+@pytest.mark.parametrize("damage", [let_the_last_offset_go_back, lose_the_last_source_logs])
+def test_a_batch_never_ends_before_it_begins(compare: Compare, damage: Any, then: Any) -> None:
+    """Files would be read twice, and others never."""
+    comparison = compare(lambda s, d: read_random(s, d).groupBy().count(), [random_rows(i) for i in range(4)],
+                         output_mode="complete", restart_after={2: lambda checkpoint: (damage(checkpoint), then(checkpoint))})
+    assert str(comparison.model.error) == "STREAM_FAILED: assertion failed" and len(comparison.model.batches) == 3
 
 
 def test_stateless_rerun_gives_the_same_rows(compare: Compare) -> None:

@@ -14,11 +14,14 @@ import os
 from typing import Any
 
 import pytest
+from pyspark.ml.functions import array_to_vector
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.testing.objects import PythonOnlyPoint, PythonOnlyUDT
 
 from minispark_stream.tools.compare.runner import confs_set
 from tests.conformance.conftest import Compare
+from tests.conformance.inputs import rows_of
 from tests.conformance.types_by_operators import (
     CELLS,
     EQUAL,
@@ -54,6 +57,33 @@ def test_each_engine_goes_on_with_what_the_other_has_kept(spark: SparkSession, o
     comparison, found = ran(spark, operator, keys, values, FEED, restart_after=(0, 1, 2), relay=relay)
     assert not found, "\n".join(found)
     assert comparison.model.batches and comparison.model.error is None
+
+
+def with_points(session: Any, input_dir: str) -> Any:
+    """Rows with values of types that a user has defined: of MLlib's vectors, whose code is in the JVM, and of one only in Python."""
+    point = F.udf(lambda v: PythonOnlyPoint(v, 1.0), PythonOnlyUDT())
+    rows = session.readStream.schema("k string, v double, ts timestamp").json(input_dir).withWatermark("ts", "1 minute")
+    rows = rows.withColumn("vector", array_to_vector(F.array("v", F.lit(1.0)))).withColumn("point", point("v"))
+    return rows.withColumn("both", F.struct("vector", F.array("point").alias("points")))
+
+
+USER_DEFINED = {
+    "a value": lambda df: df.groupBy("k").agg(F.first("vector"), F.first("both"), F.first(F.create_map(F.lit(1), "point"))),
+    "a key": lambda df: df.groupBy("point", "both").count(),
+    "dropDuplicates": lambda df: df.dropDuplicates(["vector", "point"]),
+    "a join": lambda df: df.alias("x").join(df.alias("y"), F.expr("x.vector = y.vector AND x.ts = y.ts")).select("x.both", "y.point"),
+    "a session": lambda df: df.groupBy(F.session_window("ts", "5 minutes"), "k").agg(F.first("point"), F.max_by("vector", "v")),
+}
+
+
+@pytest.mark.parametrize("relay", [("model",), ("spark", "model")], ids="-".join)
+@pytest.mark.parametrize("name", USER_DEFINED)
+def test_values_of_types_that_a_user_has_defined(compare: Compare, name: str, relay: tuple[str, ...]) -> None:
+    feed = [rows_of({"k": "a", "v": 1, "ts": f"2024-01-01 12:{first}"}, {"k": "b", "v": 2, "ts": f"2024-01-01 12:{last}"})
+            for first, last in (("00", "01"), ("00", "31"))]
+    mode = "append" if name in ("dropDuplicates", "a join", "a session") else "update"
+    comparison = compare(lambda s, d: USER_DEFINED[name](with_points(s, d)), feed, output_mode=mode, restart_after=(0,), relay=relay)
+    assert comparison.model.error is None and any(batch.rows for batch in comparison.model.batches)
 
 
 def test_the_table_has_every_cell() -> None:

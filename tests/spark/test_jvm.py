@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,8 @@ from minispark_stream import MiniSparkSession
 from minispark_stream.engine.jvm import builders, expressions, plans, scala, sessions
 from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.plan import streaming_relation
+from minispark_stream.engine.runtime import write_to_stream
+from minispark_stream.engine.sinks.noop import NoopSink
 from minispark_stream.engine.sinks.packed_rows import packed, packed_rows
 from minispark_stream.engine.sources.file_listing import File, Folder
 from minispark_stream.tools.compare.runner import confs_set
@@ -102,6 +106,31 @@ def test_a_leaf_is_forgotten_when_no_plan_has_it_any_more(spark, mini):
     assert streaming_relation.model_session_of(kept) is mini, "a plan still has it"
 
 
+def test_streams_that_are_loaded_in_several_threads_at_once_are_all_known(spark, mini, monkeypatch):
+    """The first ones of a process: each thread finds no map of tokens yet."""
+    together = threading.Barrier(8)
+
+    def load(i: int) -> Any:
+        together.wait()
+        return mini.readStream.format("rate").load()
+
+    for _ in range(5):
+        monkeypatch.setattr(streaming_relation, "_leaves", streaming_relation._Leaves())
+        with ThreadPoolExecutor(8) as threads:
+            loaded = list(threads.map(load, range(8)))
+        assert [streaming_relation.model_session_of(df) for df in loaded] == [mini] * 8
+
+
+def test_a_start_without_a_checkpoint_location_leaves_nothing_to_do_at_exit(mini):
+    left = set(write_to_stream._temporary_checkpoints)
+    for name in ("noop", "memory", "console"):
+        query = mini.readStream.format("rate").load().writeStream.format(name).queryName(f"q_{name}").start()
+        [folder] = write_to_stream._temporary_checkpoints - left
+        assert os.path.isdir(folder)
+        query.stop()
+        assert write_to_stream._temporary_checkpoints == left and not os.path.exists(folder)
+
+
 def test_a_view_keeps_its_stream(spark, mini):
     mini.readStream.format("rate").load().createOrReplaceTempView("kept_stream")
     gc.collect()
@@ -128,22 +157,27 @@ def test_console_shows_as_many_rows_as_it_is_told(spark, mini, tmp_path: Path, c
     assert "only showing top 2 rows" in shown and "three" not in shown
 
 
-def test_bytes_end_an_arrow_batch_only_if_the_user_sees_it_or_says_so(mini):
-    def limit_of(query: Callable[[Any], Any], **confs: str) -> str | None:
-        """Which limit the tasks of a batch learn, besides those of the session."""
-        found: list[str | None] = []
+def test_bytes_end_an_arrow_batch_only_if_the_user_sees_it_or_says_so(mini, monkeypatch):
+    found: list[str | None] = []
 
-        def look(batch: Any, batch_id: int) -> None:
-            batch.collect()
-            found.append(batch.sparkSession.sparkContext.getLocalProperty(sessions.ARROW_BYTES))
+    def look(batch: Any, batch_id: int) -> None:
+        batch.collect()
+        found.append(batch.sparkSession.sparkContext.getLocalProperty(sessions.ARROW_BYTES))
+
+    monkeypatch.setattr(NoopSink, "add_batch", lambda sink, batch_id, batch: look(batch, batch_id) or 1)
+
+    def limit_of(query: Callable[[Any], Any], calls_function: bool = False, **confs: str) -> str | None:
+        """Which limit the tasks of a batch learn, besides those of the session."""
 
         with confs_set(mini, confs):
             events = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-            writer = query(events).writeStream.outputMode("update").foreachBatch(look)
+            writer = query(events).writeStream.outputMode("update")
+            writer = writer.foreachBatch(look) if calls_function else writer.format("noop")
             writer.trigger(once=True).start().awaitTermination()
-        return found[0]
+        return found.pop()
 
     assert limit_of(lambda events: events.groupBy("value").count()) == str(2**31 - 1)
+    assert limit_of(lambda events: events.groupBy("value").count(), calls_function=True) is None
     assert limit_of(lambda events: events.mapInArrow(lambda batches: batches, events.schema)) is None
     assert limit_of(lambda events: events.groupBy("value").count(), **{sessions.ARROW_BYTES: "1000"}) == "1000"
 

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,9 @@ def environment(tmp_path):
     return {"PATH": f"{other.parent}:/usr/bin:/bin", "JAVA_HOME": str(java), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def run(environment: dict[str, str], folder: Path, *confs: str) -> dict[str, Any]:
-    (folder / "script.py").write_text(SCRIPT)
-    command = [sys.executable, "script.py", *confs]
+def run(environment: dict[str, str], folder: Path, *arguments: str, script: str = SCRIPT, python: str = sys.executable) -> Any:
+    (folder / "script.py").write_text(script)
+    command = [python, "script.py", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -79,6 +81,68 @@ def test_local_workers_import_pyspark_from_its_folder(environment, tmp_path):
     if sys.platform == "linux":
         assert [line.split()[2] for line in seen["parents"]] == ["minispark_stream.local_worker_daemon"], "one for all"
         assert (seen["threads"], seen["workers"]) == (1, 1), "a process with threads must not fork"
+
+
+NUMBERS = """
+import json, sys, time
+from pyspark.sql import SparkSession
+
+def draw(batches):
+    import random, uuid
+    import numpy as np
+    import pandas as pd
+    for batch in batches:
+        time.sleep(2)  # so that each task has a worker of its own
+        drawn = [random.random(), np.random.rand(), int(pd.Series(range(10**9 // 1000)).sample(1).iloc[0]), str(uuid.uuid4())]
+        yield pd.DataFrame({"drawn": [json.dumps(drawn)]})
+
+confs = dict(conf.split("=") for conf in sys.argv[1:])
+spark = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false").config(map=confs).getOrCreate()
+if "minispark_stream.worker_daemon" not in confs.values():
+    from minispark_stream import MiniSparkSession
+    MiniSparkSession(spark)
+print(json.dumps([json.loads(row[0]) for row in spark.range(0, 4, 1, 4).mapInPandas(draw, "drawn string").collect()]))
+"""
+
+
+@pytest.mark.parametrize("confs", [(), ("spark.python.daemon.module=minispark_stream.worker_daemon",)], ids=["default", "asked for"])
+def test_no_two_workers_draw_the_same_random_numbers(environment, tmp_path, confs):
+    drawn = run(environment | {"PYSPARK_PYTHON": sys.executable}, tmp_path, *confs, script=NUMBERS)
+    for of_one_kind in zip(*drawn):
+        assert len(set(of_one_kind)) == 4
+
+
+CLONE = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+
+@F.udf
+def seen(i):
+    return json.dumps([sys.executable, dict(os.environ).get("PYTHONPATH"), [path for path in sys.path if "minispark" not in path]])
+
+before = spark.range(1).select(seen("id")).first()[0]
+from minispark_stream import MiniSparkSession
+mini = MiniSparkSession(spark)
+after = [spark.range(1).select(function("id")).first()[0] for function in (seen, F.udf(seen.func))]
+rows = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+counts = rows.groupBy().count()
+counts.writeStream.format("memory").queryName("counts").outputMode("complete").trigger(once=True).start().awaitTermination()
+print(json.dumps([before, after, mini.table("counts").first()[0]]))
+"""
+
+
+def test_a_package_that_only_the_driver_finds_breaks_no_function(environment, tmp_path):
+    """As in a clone that is only on `sys.path`. Another `python3` is first in the PATH of the workers, which has all packages."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    [packages] = (tmp_path / "bare").glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_paths()["purelib"])  # whose own .pth files are not read
+    python = tmp_path / "bare/bin/python3"
+    env = environment | {"PATH": f"{python.parent}:/usr/bin:/bin"}
+    del env["PYTHONPATH"]
+    before, after, counted = run(env, tmp_path, str(ROOT), script=CLONE, python=str(python))
+    assert json.loads(before)[0] == str(python) and after == [before, before] and counted == 3
 
 
 def test_the_workers_of_a_local_spark_run_the_drivers_python(environment, tmp_path):

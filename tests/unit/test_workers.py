@@ -15,17 +15,34 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
+from minispark_stream import workers
 from minispark_stream.engine.operators import worker_tuning
 from minispark_stream.engine.operators.worker_tuning import THAWED, do_not_wait, spare_the_collector
-from minispark_stream.workers import let_workers_run_this_python, send_this_package, start_workers_ahead
+from minispark_stream.workers import (
+    let_workers_run_this_python,
+    send_this_package,
+    start_workers_ahead,
+    workers_find_this_package,
+)
 
 
 def context(master: str, **confs: str) -> Any:
     """As much of a SparkContext as is asked for here."""
     files: list[str] = []
     return SimpleNamespace(
-        master=master, pythonExec="python3", getConf=lambda: confs, listFiles=files, addPyFile=lambda path: files.append(f"file:{path}")
+        master=master, pythonExec="python3", getConf=lambda: confs, listFiles=files, addPyFile=lambda path: files.append(f"file:{path}"),
+        environment={"PYTHONHASHSEED": "0"},
     )
+
+
+def session(master: str, **confs: str) -> Any:
+    return SimpleNamespace(sparkContext=context(master, **confs))
+
+
+@pytest.fixture(autouse=True)
+def of_local_spark(monkeypatch):
+    """Spark was started in this folder, with this PYTHONPATH."""
+    monkeypatch.setattr(workers.sessions, "folder_and_python_path", lambda spark: (os.getcwd(), os.environ.get("PYTHONPATH")))
 
 
 @pytest.fixture(autouse=True)
@@ -34,20 +51,35 @@ def nothing_was_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local-cluster[1,1,1024]"])
-def test_on_this_machine_the_workers_run_the_drivers_python(master):
-    spark = context(master)
-    let_workers_run_this_python(spark)
-    assert spark.pythonExec == sys.executable
+def test_where_the_python_of_the_path_cannot_run_tasks_the_workers_run_the_drivers(master, monkeypatch, tmp_path):
+    def asked(script: str) -> str:
+        """Which Python the workers run if this script is the first `python3` of the path."""
+        spark, other = session(master), tmp_path / "python3"
+        other.write_text(f"#!/bin/sh\n{script}\n")
+        other.chmod(0o755)
+        let_workers_run_this_python(spark.sparkContext)
+        return spark.sparkContext.pythonExec
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    version = "{} {}".format(*sys.version_info[:2])
+    assert asked(f'exec {sys.executable} "$@"') == "python3", "it has all packages, and stays"
+    assert asked(f"echo {version}") == "python3"
+    assert asked("echo 3 1") == asked(f"echo {version} pandas") == asked("exit 1") == sys.executable
+    (tmp_path / "python3").unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    nothing = session(master)
+    let_workers_run_this_python(nothing.sparkContext)
+    assert nothing.sparkContext.pythonExec == sys.executable, "there is none"
 
 
 def test_what_the_user_asked_for_stays(monkeypatch):
     monkeypatch.setattr("minispark_stream.workers.of_workers", lambda python: None)
-    asked_by_conf = context("local", **{"spark.pyspark.python": "/opt/python"})
-    let_workers_run_this_python(asked_by_conf)
+    asked_by_conf = session("local", **{"spark.pyspark.python": "/opt/python"})
+    let_workers_run_this_python(asked_by_conf.sparkContext)
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    asked_by_environment = context("local")
-    let_workers_run_this_python(asked_by_environment)
-    assert asked_by_conf.pythonExec == asked_by_environment.pythonExec == "python3"
+    asked_by_environment = session("local")
+    let_workers_run_this_python(asked_by_environment.sparkContext)
+    assert asked_by_conf.sparkContext.pythonExec == asked_by_environment.sparkContext.pythonExec == "python3"
 
 
 def test_a_python_that_cannot_run_the_workers_is_refused_on_this_machine(monkeypatch):
@@ -62,10 +94,10 @@ def test_a_python_that_cannot_run_the_workers_is_refused_on_this_machine(monkeyp
 
 def test_on_a_cluster_one_line_says_what_to_set(caplog, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    spark = context("spark://host:7077")
+    spark = session("spark://host:7077")
     with caplog.at_level(logging.WARNING):
-        let_workers_run_this_python(spark)
-    assert spark.pythonExec == "python3"
+        let_workers_run_this_python(spark.sparkContext)
+    assert spark.sparkContext.pythonExec == "python3"
     assert len(caplog.records) == 1 and "set PYSPARK_PYTHON" in caplog.text
 
 
@@ -78,10 +110,25 @@ def test_the_executors_of_a_cluster_are_sent_this_package_once():
         assert "minispark_stream/engine/operators/state_store_save.py" in archive.namelist()
 
 
-def test_on_this_machine_nothing_is_sent():
-    spark = context("local[2]")
-    send_this_package(spark)
-    assert spark.listFiles == []
+def test_workers_find_the_package_of_the_driver_or_are_sent_it(monkeypatch, tmp_path):
+    def finds(master: str = "local[2]", **variables: str) -> bool:
+        spark = session(master)
+        spark.sparkContext.pythonExec = sys.executable
+        spark.sparkContext.environment |= variables
+        return workers_find_this_package(spark)
+
+    there, another, elsewhere = str(workers.PACKAGE.parent), tmp_path / "minispark_stream", tmp_path / "folder of Spark"
+    elsewhere.mkdir()
+    another.mkdir()
+    (another / "__init__.py").touch()
+    monkeypatch.setattr(workers.sessions, "folder_and_python_path", lambda spark: (elsewhere, there))
+    assert finds() and not finds("local-cluster[1,1,1024]") and not finds("spark://host:7077")
+    assert not finds(PYTHONPATH=str(tmp_path)), "another package of that name comes first"
+    (tmp_path / "link").symlink_to(there)
+    assert finds(PYTHONPATH=f"{tmp_path / 'link'}")
+    spark = session("local[2]")
+    spark.sparkContext.pythonExec = "/nowhere/python"
+    assert not workers_find_this_package(spark)
 
 
 def test_workers_on_other_machines_or_with_another_python_start_as_spark_starts_them(tmp_path):

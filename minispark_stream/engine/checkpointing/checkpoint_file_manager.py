@@ -11,11 +11,11 @@ Models: CheckpointFileManager (FileContextBasedCheckpointFileManager).
        offsets/.7.5c1e….tmp   ->   offsets/7          (the second writer gets FileExistsError)
 
 In a local folder, the system's own atomic calls are used (`link`, `replace`). Where there are no links (exFAT, some network
-file systems), the name is first taken by an empty file, which the content then replaces. All other file systems are those of
-pyarrow.fs (`s3://`, `gs://`, `hdfs://`, `abfs://`). In the first two, a file appears only when its upload is complete, so it is
-written under its own name at once. None of them can be asked by pyarrow to fail if the name is taken. So the name is looked up
-before the write, and two writers at the same moment may both find it free: then the second one's file remains, and neither gets
-an error.
+file systems), the name is looked up under a lock of the folder, which the system releases if the process is killed. All other
+file systems are those of pyarrow.fs (`s3://`, `gs://`, `hdfs://`, `abfs://`). In the first two, a file appears only when its
+upload is complete, so it is written under its own name at once. None of them can be asked by pyarrow to fail if the name is
+taken. So the name is looked up before the write, and two writers at the same moment may both find it free: then the second
+one's file remains, and neither gets an error.
 
 A URI may have options, `s3://bucket/ck?region=eu-west-1`. The engine appends the names of folders to it, and these belong to
 the path: `s3://bucket/ck?region=eu-west-1/offsets` means `s3://bucket/ck/offsets?region=eu-west-1`. A URI may also contain a
@@ -38,6 +38,8 @@ import errno
 import os
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from stat import S_ISREG
 
@@ -247,12 +249,27 @@ def _link(temporary: str, target: str) -> None:
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError:  # file systems without links raise various errors
-        open(target, "xb").close()
-        try:
+        with _lock_of(os.path.dirname(target)):
+            if os.path.lexists(target):
+                raise FileExistsError(target) from None
             os.replace(temporary, target)
-        except BaseException:
-            os.unlink(target)  # otherwise the name would be taken for ever
-            raise
+
+
+@contextmanager
+def _lock_of(folder: str) -> Iterator[None]:
+    """A lock of the system on a folder, if it has any: without one, it is as on an object store."""
+    try:
+        from fcntl import LOCK_EX, flock
+    except ImportError:  # Windows, which has links
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            flock(descriptor, LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(path: str) -> None:

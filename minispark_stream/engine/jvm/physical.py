@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.engine.jvm import expressions, plans, scala
+from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
 
 EXECUTION = "org.apache.spark.sql.execution"
@@ -105,7 +105,10 @@ def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], 
     """
     if not keys:
         distribution = "StatefulOpClusteredDistribution"
-        raise IllegalArgumentException(f"requirement failed: The expressions for hash of a {distribution} should not be Nil")
+        raise illegal_argument(
+            f"requirement failed: The expressions for hash of a {distribution} should not be Nil. An AllTuples should be used "
+            "to represent a distribution that only has a single partition."
+        )
     return shuffled(session, rows, keys, num_partitions)
 
 

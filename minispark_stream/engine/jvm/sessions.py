@@ -129,8 +129,7 @@ def end_arrow_batches_by_rows(session: SparkSession, plan: JavaObject) -> None:
     By default, a batch also ends at 64 MB, and Spark adds up the bytes of its columns after each row. An aggregation by session
     spent almost a third of the JVM's processor time on that, for nothing: a task puts the batches together again. The limit
     stays as it is if the plan contains a Python function of the user, which sees the batches; and a limit that the user has set
-    goes before this one, because `propagate_confs` comes after it. What a function for `foreachBatch` runs is a job of this
-    thread, too: there, a frame of `mapInPandas` can be larger than 64 MB.
+    goes before this one, because `propagate_confs` comes after it.
     """
     patterns = scala.java_class(session, "org.apache.spark.sql.catalyst.trees.TreePattern")
     if not plan.containsPattern(patterns.PYTHON_UDF()):
@@ -154,6 +153,12 @@ def use_worker_daemon(session: SparkSession, module: str) -> None:
     confs = session.sparkContext._jsc.sc().conf()
     if not confs.contains("spark.python.daemon.module"):
         confs.set("spark.python.daemon.module", module)
+
+
+def folder_and_python_path(session: SparkSession) -> tuple[str, str | None]:
+    """Where a local Spark starts its Python workers: its current folder, and the PYTHONPATH that it was started with."""
+    system = scala.jvm(session).java.lang.System
+    return str(system.getProperty("user.dir")), system.getenv("PYTHONPATH")
 
 
 def cancel_jobs(session: SparkSession, group: str) -> None:

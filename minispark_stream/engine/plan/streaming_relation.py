@@ -31,7 +31,6 @@ import threading
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -74,18 +73,19 @@ class StreamingLeaf:
 
 
 class _Leaves:
-    """What the leaves stand for, as long as a plan contains them."""
+    """What the leaves stand for, as long as a plan contains them. Streams may be loaded in several threads at once."""
 
     def __init__(self) -> None:
         self._by_token: dict[int, StreamingLeaf] = {}
         self._tokens = itertools.count()
+        self._jvm: Any = None
+        self._tokens_in_jvm: JavaObject = None
         self._lock = threading.Lock()
 
     def add(self, session: SparkSession, source: JavaObject, leaf: StreamingLeaf) -> None:  # (1)
         """Note what `source`, an RDD or a relation over files, stands for."""
-        tokens = _java_tokens(scala.jvm(session))
         with self._lock:
-            token = next(self._tokens)
+            tokens, token = self._java_tokens(session), next(self._tokens)
             tokens.put(source, token)
             self._by_token[token] = leaf
             if tokens.size() < len(self._by_token):  # (3)
@@ -94,16 +94,17 @@ class _Leaves:
 
     def get(self, session: SparkSession, source: JavaObject) -> StreamingLeaf | None:
         with self._lock:
-            return self._by_token.get(_java_tokens(scala.jvm(session)).get(source))
+            return self._by_token.get(self._java_tokens(session).get(source))
+
+    def _java_tokens(self, session: SparkSession) -> JavaObject:  # (2)
+        """The map from RDDs and relations to tokens, one for each JVM; the caller has the lock."""
+        jvm = scala.jvm(session)
+        if self._jvm is not jvm:
+            self._jvm, self._tokens_in_jvm = jvm, jvm.java.util.WeakHashMap()
+        return self._tokens_in_jvm
 
     def __len__(self) -> int:
         return len(self._by_token)
-
-
-@lru_cache(maxsize=1)
-def _java_tokens(view: Any) -> JavaObject:  # (2)
-    """The map from RDDs and relations to tokens, one for each JVM."""
-    return view.java.util.WeakHashMap()
 
 
 # Any call of PySpark may put a leaf into a new plan, so the whole process must be able to look it up here.

@@ -65,7 +65,8 @@ class MicroBatchExecution(StreamExecution):
                 self.session.conf.set(key, value)
             self.context = replace(self.context, metadata=OffsetSeqMetadata.from_session(self.conf))
         self.context = populate_start_offsets(self, self.context)
-        sessions.end_arrow_batches_by_rows(self.session, self.analyzed)
+        if not self.sink.calls_function:  # which may start jobs of its own
+            sessions.end_arrow_batches_by_rows(self.session, self.analyzed)
         sessions.propagate_confs(self.session)  # the session now has the confs of the checkpoint
         self.update_status(message="Initializing StreamExecution")
         trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)

@@ -24,7 +24,6 @@ tests/unit/test_streaming_query_manager.py::test_listeners_are_told_on_the_threa
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import uuid
 from abc import ABC, abstractmethod
@@ -49,7 +48,7 @@ from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.query_planner import QueryPlanner
 from minispark_stream.engine.runtime.running_query import ProgressLock, QuerySources
 from minispark_stream.engine.runtime.stream_failure import StreamFailure, error_of_job, session_stopped
-from minispark_stream.engine.runtime.write_to_stream import WriteToStream
+from minispark_stream.engine.runtime.write_to_stream import WriteToStream, delete_temporary_checkpoint
 from minispark_stream.engine.sinks.base import QUERY_ID_KEY
 from minispark_stream.engine.state.maintenance import MaintenanceRound, Partition
 from minispark_stream.engine.times import iso_time
@@ -262,7 +261,7 @@ class StreamExecution(ABC):
             isDataAvailable=False, isTriggerActive=False,
         )
         if self._temporary_checkpoint and (failure is None or self._force_delete):
-            shutil.rmtree(self.checkpoint.removeprefix("file:"), ignore_errors=True)
+            delete_temporary_checkpoint(self.checkpoint.removeprefix("file:"))
         self.announce("ended")
         self.terminated.set()
         with self.progress_lock:

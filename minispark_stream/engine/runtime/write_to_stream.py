@@ -135,9 +135,24 @@ def _checkpoint_location(
     if temporary_allowed:
         folder = os.path.join(tempfile.gettempdir(), f"temporary-{uuid.uuid4()}")
         os.mkdir(folder, 0o700)
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # unless the query has deleted it
+        _temporary_checkpoints.add(folder)
         return folder, True
     raise analysis_error(session, "_LEGACY_ERROR_TEMP_1298", config="spark.sql.streaming.checkpointLocation")
+
+
+def delete_temporary_checkpoint(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    _temporary_checkpoints.discard(folder)
+
+
+# The temporary checkpoints that have not been deleted yet, which is done at exit.
+_temporary_checkpoints: set[str] = set()
+
+
+@atexit.register
+def _delete_temporary_checkpoints() -> None:
+    for folder in list(_temporary_checkpoints):
+        delete_temporary_checkpoint(folder)
 
 
 def _absolute(session: SparkSession, location: str) -> str:

@@ -18,7 +18,8 @@ Models: FileStreamSource (Source document, "FileStreamSource" and "fetchMaxOffse
 
 `get_batch(start, end)` reads the log entries after `start` up to `end`. These may be several: a *log entry* is what one search
 for new files took, and a *batch* is what the engine runs. If somebody deletes the last entries of offsets/ and commits/, the
-source log keeps its own, and one batch gets several of them.
+source log keeps its own, and one batch gets several of them. If `end` is before `start` (somebody restored an older entry or an
+older source log), the query fails: the files in between would be read twice or never.
 
 Listing and reading are Spark's own batch file index and readers.
 
@@ -189,7 +190,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return plans.of_rows(self._session, self._reader.plan(self.files_between(start, end)))
 
     def files_between(self, start: Offset | None, end: Offset) -> list[str]:
-        """The files of a batch."""
+        """The files of a batch. Raises AssertionError: it ends before it begins, because one of the two logs went back."""
         return [unquote(entry.path) for entry in self._entries(start, end)]
 
     def last_look(self, most: int) -> dict[str, Any]:
@@ -236,8 +237,10 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return taken, rest if keep and size >= most * self.options.discard_cached_input_ratio else []
 
     def _entries(self, start: Offset | None, end: Offset) -> list[FileEntry]:
-        first = 0 if start is None else _log_offset(start) + 1
-        return self._log.files_of(first, _log_offset(end))
+        before, last = -1 if start is None else _log_offset(start), _log_offset(end)
+        if before > last:
+            raise AssertionError("assertion failed")
+        return self._log.files_of(before + 1, last)
 
 
 def _log_offset(offset: Offset) -> int:

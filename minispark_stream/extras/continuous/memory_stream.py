@@ -30,6 +30,7 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation, streaming_dataframe
 from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousStream, Offset, offset_by_partition
+from minispark_stream.engine.sources.memory import fitting_rows
 from minispark_stream.extras.continuous.records import ContinuousRecordPartition, GetRecords
 from minispark_stream.extras.rpc import RpcEndpoint
 
@@ -54,10 +55,15 @@ class ContinuousMemoryStream:
         return len(self._records)
 
     def add_data(self, rows: Iterable[Any]) -> Offset:  # (1)
-        """Add rows (tuples, or Rows, that fit the schema); returns the offset at which all of them are processed."""
+        """Add rows (tuples, dicts or Rows); returns the offset at which all of them are processed.
+
+        Raises:
+            PySparkTypeError, PySparkValueError: a row does not fit the schema; then none is added.
+        """
+        fitting = fitting_rows(rows, self.schema)
         with self._lock:
-            for i, row in enumerate(rows):
-                self._records[i % self.num_partitions].append(tuple(row))
+            for i, row in enumerate(fitting):
+                self._records[i % self.num_partitions].append(row)
             return offset_by_partition({i: len(records) for i, records in enumerate(self._records)})
 
     def get(self, message: GetRecords) -> list[tuple[Any, ...]]:  # (3)

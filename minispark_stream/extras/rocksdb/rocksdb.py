@@ -13,7 +13,8 @@ Models: RocksDB (About state: RocksDB).
 
 4. RocksDB waits until the disk has each file that it writes. A scratch folder does not need this, so a small one is in memory
    (/dev/shm, on Linux). If a worker is killed, its folder stays there; an hour later, whoever makes the next one deletes it. A
-   large folder is in Spark's folder for temporary files, which is deleted when Spark ends.
+   large folder is in Spark's folder for temporary files, which is deleted when Spark ends. What fails in memory, which others
+   may have filled meanwhile, is done once more in Spark's folder.
 
 Differs from Spark: Spark keeps each store open in RocksDB, and works on it there. Here the rows are in memory
 (rocksdb_state_files.py says why), and RocksDB only creates and reads files.
@@ -26,17 +27,19 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import state_error
 from minispark_stream.extras.rocksdb.changes import Append
 
+T = TypeVar("T")
+
 MOST_TABLES = 8
-MEMORY, LEFT_S = Path("/dev/shm"), 3600
+MEMORY, LEFT_S, PREFIX = Path("/dev/shm"), 3600, "minispark-rocksdb-"
 SMALL, OWN = 16 << 20, 100_000  # bytes; OWN: of RocksDB's own files
 SHARE = 0.01  # of what is free in memory: the folders of other tasks are there as well, and a compaction needs more
 OPTIONS = """[Version]
@@ -56,20 +59,26 @@ OPTIONS = """[Version]
 """
 
 
-@contextmanager
-def scratch(num_bytes: int) -> Iterator[str]:
-    """(4) A temporary folder for a database with so many bytes, which is deleted afterwards."""
-    prefix, spark_folder = "minispark-rocksdb-", os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    parent = spark_folder if os.path.isdir(spark_folder) else None
-    is_small = num_bytes <= SMALL and os.access(MEMORY, os.W_OK)
-    if is_small and num_bytes + OWN <= SHARE * shutil.disk_usage(MEMORY).free:
-        parent = str(MEMORY)
-        for folder in MEMORY.glob(f"{prefix}*"):
-            with suppress(FileNotFoundError):  # whoever made it has deleted it
-                if time.time() - folder.stat().st_mtime > LEFT_S:
-                    shutil.rmtree(folder, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as made:
-        yield made
+def in_scratch(num_bytes: int, work: Callable[[str], T]) -> T:
+    """(4) What `work` returns for a temporary folder for a database with so many bytes; the folder is deleted afterwards."""
+    if num_bytes <= SMALL and os.access(MEMORY, os.W_OK) and num_bytes + OWN <= SHARE * shutil.disk_usage(MEMORY).free:
+        _delete_what_was_left()
+        with suppress(Exception):  # RocksDB's own errors have no class of theirs
+            return _in_folder(str(MEMORY), work)
+    spark_folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return _in_folder(spark_folder if os.path.isdir(spark_folder) else None, work)
+
+
+def _in_folder(parent: str | None, work: Callable[[str], T]) -> T:
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as folder:
+        return work(folder)
+
+
+def _delete_what_was_left() -> None:
+    for folder in MEMORY.glob(f"{PREFIX}*"):
+        with suppress(FileNotFoundError):  # whoever made it has deleted it
+            if time.time() - folder.stat().st_mtime > LEFT_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class RocksDB:

@@ -38,11 +38,10 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.checkpointing.spark_types import StructType
@@ -57,9 +56,11 @@ from minispark_stream.extras.rocksdb.changelog import encode_header, encode_type
 from minispark_stream.extras.rocksdb.changes import Append, folded, num_bytes
 from minispark_stream.extras.rocksdb.family_checksums import FamilyChecksums
 from minispark_stream.extras.rocksdb.family_numbers import ROW, FamilyNumbers, numbers_in, records_of, without_numbers
-from minispark_stream.extras.rocksdb.rocksdb import RocksDB, scratch
+from minispark_stream.extras.rocksdb.rocksdb import RocksDB, in_scratch
 from minispark_stream.extras.rocksdb.rocksdb_state_encoder import RocksDBStateEncoder, checked_keys, with_key_checksums
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_database, read_zip_metadata, zip_of
+
+T = TypeVar("T")
 
 TABLES = "SSTs"
 
@@ -114,8 +115,7 @@ class RocksDBStateFiles(StateFiles):
     def read_snapshot(self, version: int) -> list[Change]:  # (4)
         name = self.name(version, self.snapshot)
         try:
-            with self._fetched(name) as (folder, metadata), self._database(folder) as db:
-                rows = db.rows()
+            rows, metadata = self._in_database_of(name, lambda db, folder, metadata: (db.rows(), metadata))
             if metadata.num_keys is not None and (says := metadata.num_keys + metadata.num_internal_keys) != len(rows[0]):
                 raise ValueError(f"it says that it has {says} keys, and RocksDB finds {len(rows[0])}")
             if self._has_families:
@@ -179,31 +179,33 @@ class RocksDBStateFiles(StateFiles):
 
         `is_read`: whether all rows are read once, so that rows which the tables of `base` have lost are noticed.
         """
-        families = FamilyNumbers({}, 0)
-        with self._fetched(self.name(base, self.snapshot) if base else None, changes) as (folder, before):
+
+        def zipped(db: RocksDB, folder: str, before: SnapshotMetadata) -> bytes:
+            families, rows, expected = FamilyNumbers({}, 0), changes, num_keys
             if self._has_families:  # (6)
-                families, num_keys = numbers_in(changes) or FamilyNumbers.of_zip(before), num_keys - 1
-                changes = list(without_numbers(changes))
-            with self._database(folder) as db:
-                encode = self._checksums(families).of_change if self._has_families else self._encoder.encode
-                db.apply(map(encode, changes))
-                db.flush()
-                db.tidy()
-                is_counted = is_read or self._has_families
-                keys = db.keys() if is_counted else []
-                if is_counted and len(keys) != num_keys:
-                    raise ValueError(f"the zip of version {base} and the changelogs after it do not make {num_keys} keys")
-                names = db.checkpoint(f"{folder}/checkpoint")
-            contents = {name: f"{folder}/checkpoint/{name}" for name in names}
-            tables = self._upload({name: contents[name] for name in names if name.endswith(".sst")}, before)
+                families, expected = numbers_in(changes) or FamilyNumbers.of_zip(before), num_keys - 1
+                rows = list(without_numbers(changes))
+            encode = self._checksums(families).of_change if self._has_families else self._encoder.encode
+            db.apply(map(encode, rows))
+            db.flush()
+            db.tidy()
+            is_counted = is_read or self._has_families
+            keys = db.keys() if is_counted else []
+            if is_counted and len(keys) != expected:
+                raise ValueError(f"the zip of version {base} and the changelogs after it do not make {expected} keys")
+            contents = {name: f"{folder}/checkpoint/{name}" for name in db.checkpoint(f"{folder}/checkpoint")}
+            tables = self._upload({name: path for name, path in contents.items() if name.endswith(".sst")}, before)
             kept = ("CURRENT", "MANIFEST", "OPTIONS")
             others = {name: Path(path).read_bytes() for name, path in contents.items() if name.startswith(kept)}
+            sizes = dict(tables.values())
+            internal, numbered = families.internal_keys(keys), {number: name for name, number in families.by_name.items()}
+            local_names = {table: local for local, (table, _) in tables.items()}
+            says = expected - internal, sizes, numbered, local_names, internal, families.last, families.internal
+            return zip_of(others, SnapshotMetadata(*says))
+
+        data = self._in_database_of(self.name(base, self.snapshot) if base else None, zipped, changes)
         self.uploaded = version
-        sizes = dict(tables.values())
-        internal, numbered = families.internal_keys(keys), {number: name for name, number in families.by_name.items()}
-        local_names = {table: local for local, (table, _) in tables.items()}
-        says = num_keys - internal, sizes, numbered, local_names, internal, families.last, families.internal
-        return zip_of(others, SnapshotMetadata(*says))
+        return data
 
     def _upload(self, tables: dict[str, str], before: SnapshotMetadata) -> dict[str, tuple[str, int]]:
         """Local name -> name in `SSTs/` and bytes. The tables of the zip before are there already."""
@@ -217,22 +219,27 @@ class RocksDBStateFiles(StateFiles):
         self.bytes_copied = sum(size for _, size in copied.values())
         return dict(sorted((reused | copied).items()))
 
-    @contextmanager
-    def _fetched(self, name: str | None, changes: Sequence[Change] = ()) -> Iterator[tuple[str, SnapshotMetadata]]:
-        """A folder with the database of a zip, or an empty one, which `changes` will be put into."""
+    def _in_database_of(
+        self, name: str | None, work: Callable[[RocksDB, str, SnapshotMetadata], T], changes: Sequence[Change] = ()
+    ) -> T:
+        """What `work` returns for the database of a zip, or an empty one, which `changes` will be put into, and its folder."""
         data = self.manager.open(name) if name else b""
         metadata = read_zip_metadata(data) if name else SnapshotMetadata(0, {})
         if name and bool(metadata.families) != self._has_families:
             raise ValueError("it has column families, but the operator has none" if metadata.families else
                              "it has no column families, but the operator has some")
-        with scratch(sum(metadata.ssts.values()) + num_bytes(changes)) as folder:
+
+        def fetched(folder: str) -> T:
             for file, content in (read_database(data, metadata) if name else {}).items():
                 Path(folder, file).write_bytes(content)
             for table, local in metadata.local_names.items():
                 self.manager.copy_to(f"{TABLES}/{table}", f"{folder}/{local}")
                 if (size := os.path.getsize(f"{folder}/{local}")) != metadata.ssts[table]:
                     raise ValueError(f"{TABLES}/{table} has {size} bytes, but the zip says {metadata.ssts[table]}")
-            yield folder, metadata
+            with RocksDB(folder, self.conf.list_delimiter.decode()) as db:
+                return work(db, folder, metadata)
+
+        return in_scratch(sum(metadata.ssts.values()) + num_bytes(changes), fetched)
 
     # -- changelogs ---------------------------------------------------------------------------------------------
 
@@ -276,9 +283,6 @@ class RocksDBStateFiles(StateFiles):
             families = next((numbers_in(self._families_of(version)) for version in reversed(self.snapshots())), None)
         kinds = variable_kinds(self._operator.properties if self._operator else None)
         return FamilyChecksums(are_on, (families or FamilyNumbers()).of_lists(kinds), delimiter)
-
-    def _database(self, folder: str) -> RocksDB:
-        return RocksDB(folder, self.conf.list_delimiter.decode())
 
     @cached_property
     def _operator(self) -> OperatorStateMetadata | None:

@@ -131,6 +131,7 @@ PROCESS_STATE = {
     "engine.state.state_store.PROVIDERS": "Spark's state store providers; the extras add theirs when they are imported",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "engine.plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",
+    "engine.runtime.write_to_stream._temporary_checkpoints": "what is to be deleted when the process ends",
     "streaming_query_manager._active_runs": "a checkpoint may have only one active run in a process; an ended run leaves",
     "streaming_query_manager._active_runs_lock": "guards _active_runs and the books of every manager",
     "engine.state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
@@ -148,7 +149,6 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "engine.jvm.scala._nil": "one object for each JVM",
     "engine.operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
     "engine.operators.worker_tuning._sockets": "the sockets that a worker has open in its first task",
-    "engine.plan.streaming_relation._java_tokens": "one map for each JVM",
     "lens.view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
     "lens.view.step_source.step_sources": "the code of each step, read from the package once",
 }

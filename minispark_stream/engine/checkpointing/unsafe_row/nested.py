@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from minispark_stream.engine.checkpointing.spark_types import ArrayType, MapType, StructType
+from minispark_stream.engine.checkpointing.spark_types import ArrayType, MapType, StructType, stored_type
 from minispark_stream.engine.checkpointing.unsafe_row.columns import (
     Buffer,
     Ints,
@@ -220,9 +220,8 @@ class Map(Variable):
 
 def field_type(dt: Any) -> FieldType:
     """How values of a type are written and read. `dt` is PySpark's DataType or the one of types_without_pyspark.py."""
+    dt = stored_type(dt)
     match dt.typeName():
-        case "udt":
-            return field_type(dt.sqlType())
         case "struct":
             return Struct(dt)
         case "array":

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget, LimitExceeded
+from minispark_stream.engine.checkpointing.spark_types import stored_type
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
 
 
@@ -35,7 +36,7 @@ def plain(column: pa.Array, kind: Any, budget: Budget | None = None) -> list[Any
     """The values of an Arrow array of Spark's type `kind`; None for null."""
     if pa.types.is_null(column.type):
         return [None] * len(column)
-    values = _plain_values(column, kind.sqlType() if kind.typeName() == "udt" else kind, budget)
+    values = _plain_values(column, stored_type(kind), budget)
     if column.null_count == 0:
         return values
     valid = np.asarray(column.is_valid())

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
+import threading
 import time
 from dataclasses import replace
 from itertools import count
@@ -107,20 +110,67 @@ class TestCheckpointFileManager:
             files.create_atomic("offsets/7", b"second")
         assert files.open("offsets/7") == b"first" and [name for name, *_ in files.list("offsets")] == ["7"]
 
-    def test_without_links_a_file_that_could_not_be_put_in_place_leaves_no_name(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def refused(*names: str) -> None:
-            raise OSError(errno.EIO, "Input/output error")
+    def test_without_links_a_kill_at_any_moment_leaves_the_name_free(self, tmp_path: Path) -> None:
+        """A process for each of the system calls that the writing of a file makes; it dies before this call."""
+        script = """
+import os, sys
+import fcntl
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+left = int(sys.argv[2])
 
-        monkeypatch.setattr(os, "link", refused)
-        files = CheckpointFileManager(str(tmp_path))
-        with monkeypatch.context() as broken, pytest.raises(OSError, match="Input/output"):
-            broken.setattr(os, "replace", refused)
-            files.create_atomic("offsets/7", b"first")
-        assert files.list("offsets") == []
-        files.create_atomic("offsets/7", b"second")
-        assert files.open("offsets/7") == b"second"
+def no_links(*names):
+    raise PermissionError(1, "Operation not permitted")
+
+def die(event, arguments):
+    global left
+    if event.startswith(("open", "os.", "fcntl.")):
+        left -= 1
+        if left < 0:
+            os._exit(9)
+
+os.link = no_links
+files = CheckpointFileManager(sys.argv[1])
+files.mkdirs("offsets")
+sys.addaudithook(die)
+files.create_atomic("offsets/7", b"whole")
+print("done", flush=True)
+os._exit(0)
+"""
+        for call in range(20):
+            folder = tmp_path / str(call)
+            command = [sys.executable, "-c", script, str(folder), str(call)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            files = CheckpointFileManager(str(folder))
+            assert not files.exists("offsets/7") or files.open("offsets/7") == b"whole"
+            if done.stdout:
+                break
+            assert done.returncode == 9, done.stderr
+        assert done.stdout and call >= 4, "killed at every one of its calls, and then at none"
+
+    def test_without_links_one_of_several_writers_at_once_succeeds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def no_links(*names: str) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", no_links)
+        together, outcomes = threading.Barrier(8), []
+
+        def write(number: int) -> None:
+            files = CheckpointFileManager(str(tmp_path))
+            together.wait()
+            for name in map(str, range(20)):
+                try:
+                    files.create_atomic(name, str(number).encode())
+                    outcomes.append((name, number))
+                except FileExistsError:
+                    pass
+
+        writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert sorted(int(name) for name, _ in outcomes) == list(range(20)), "each name was given once"
+        assert all((tmp_path / name).read_text() == str(number) for name, number in outcomes)
 
     @pytest.mark.parametrize("overwrite", [False, True])
     def test_content_and_name_are_on_the_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool) -> None:

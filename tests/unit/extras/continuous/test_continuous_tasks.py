@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
+from minispark_stream.extras import rpc
 from minispark_stream.extras.continuous.continuous_queued_data_reader import BATCH_BYTES, PUSH, ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
 from minispark_stream.extras.continuous.epoch_coordinator import (
@@ -252,6 +254,51 @@ def test_an_endpoint_ends_even_if_a_connection_came_just_before():
     ending.start()
     ending.join(10)
     assert not ending.is_alive()
+
+
+def test_a_stranger_who_says_nothing_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr(rpc, "PATIENCE_S", 1)
+    endpoint = RpcEndpoint("127.0.0.1", lambda message: message)
+    strangers = [socket.create_connection(endpoint.ref.address) for _ in range(5)]
+    for stranger in strangers:
+        stranger.settimeout(WITHIN_S)
+        assert stranger.recv(1000), "the challenge"
+    asker = endpoint.ref.connect()
+    assert asker.ask(7) == 7
+    for stranger in strangers:
+        with stranger:
+            assert stranger.recv(1000) == b"", "the connection was closed"
+    began = time.monotonic()
+    endpoint.stop()
+    assert time.monotonic() - began < 3
+
+
+def test_a_server_that_says_nothing_does_not_hold_a_task_up(monkeypatch):
+    monkeypatch.setattr(rpc, "PATIENCE_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as another, pytest.raises(OSError):
+        rpc.RpcEndpointRef(another.getsockname(), b"secret").connect()
+
+
+def test_an_endpoint_without_files_left_goes_on_and_can_be_stopped(monkeypatch):
+    endpoint = RpcEndpoint("127.0.0.1", lambda message: message)
+    listener, failed = endpoint._listener, threading.Event()
+
+    class WithoutFiles:
+        def accept(self) -> Any:
+            if not failed.is_set():
+                failed.set()
+                raise OSError(errno.EMFILE, "Too many open files")
+            return listener.accept()
+
+        def close(self) -> None:
+            listener.close()
+
+    endpoint._listener = WithoutFiles()  # type: ignore[assignment]
+    assert failed.wait(WITHIN_S)
+    asker = endpoint.ref.connect()
+    assert asker.ask(7) == 7
+    endpoint.stop()
+    assert not endpoint._accepting.is_alive()
 
 
 def called(function: Any, returns: DataType) -> ForRows:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from minispark_stream.extras.rocksdb import rocksdb
-from minispark_stream.extras.rocksdb.rocksdb import RocksDB, scratch
+from minispark_stream.extras.rocksdb.rocksdb import RocksDB, in_scratch
 
 Usage = namedtuple("Usage", "free")
 
@@ -29,31 +29,30 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("num_bytes", "where"), [(0, "memory"), (100_000, "memory"), (100_001, "spark")])
 def test_a_small_database_is_in_memory_and_a_large_one_in_sparks_folder(memory: Path, num_bytes: int, where: str) -> None:
-    with scratch(num_bytes) as folder:
-        assert Path(folder).parent == memory.parent / where
+    def work(folder: str) -> Path:
         with RocksDB(folder) as db:
             db.apply([([b"a"], [b"1"])])
             db.flush()
             assert db.rows() == ([b"a"], [b"1"])
-    assert not os.path.exists(folder)
+        return Path(folder)
+
+    folder = in_scratch(num_bytes, work)
+    assert folder.parent == memory.parent / where and not folder.exists()
 
 
 def test_a_large_database_is_in_sparks_folder_however_much_memory_is_free(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(10**12))
-    with scratch((16 << 20) + 1) as folder:
-        assert Path(folder).parent == memory.parent / "spark"
+    assert in_scratch((16 << 20) + 1, Path).parent == memory.parent / "spark"
 
 
 def test_a_full_memory_is_not_used(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(0))
-    with scratch(0) as folder:
-        assert Path(folder).parent == memory.parent / "spark"
+    assert in_scratch(0, Path).parent == memory.parent / "spark"
 
 
 def test_without_such_a_memory_it_is_in_sparks_folder(memory: Path) -> None:
     memory.rmdir()
-    with scratch(0) as folder:
-        assert Path(folder).parent == memory.parent / "spark"
+    assert in_scratch(0, Path).parent == memory.parent / "spark"
 
 
 def test_what_a_killed_worker_has_left_is_deleted_an_hour_later(memory: Path) -> None:
@@ -64,12 +63,29 @@ def test_what_a_killed_worker_has_left_is_deleted_an_hour_later(memory: Path) ->
         (folder / "000008.sst").write_bytes(b"rows")
     for folder in (left, of_another):
         os.utime(folder, (hour_ago, hour_ago))
-    with scratch(0):
-        pass
+    in_scratch(0, Path)
     assert sorted(memory.iterdir()) == [in_use, of_another]
 
 
 def test_a_folder_that_its_owner_deletes_meanwhile_is_no_error(memory: Path) -> None:
     (memory / "minispark-rocksdb-gone").symlink_to(memory / "nothing")
-    with scratch(0) as folder:
-        assert os.path.isdir(folder)
+    assert in_scratch(0, os.path.isdir)
+
+
+def test_what_fails_in_a_memory_that_others_have_filled_is_done_in_sparks_folder(memory: Path) -> None:
+    tried = []
+
+    def work(folder: str) -> str:
+        tried.append(Path(folder))
+        if memory in tried[-1].parents:
+            raise Exception("IO error: No space left on device")  # the class of all errors of RocksDB
+        return "done"
+
+    assert in_scratch(0, work) == "done"
+    assert [folder.parent.name for folder in tried] == ["memory", "spark"] and not any(folder.exists() for folder in tried)
+
+
+def test_what_fails_everywhere_is_raised(memory: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        in_scratch(0, lambda folder: 1 // 0)
+    assert os.listdir(memory) == os.listdir(memory.parent / "spark") == []
