@@ -100,7 +100,7 @@ def workers_find_this_package(spark: SparkSession) -> bool:
     command = [context.pythonExec, "-c", FIND]
     try:
         done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=ANSWERS_S)
-    except (OSError, subprocess.TimeoutExpired):  # it cannot be run, which is no error yet: the user may have no Python function
+    except (OSError, subprocess.TimeoutExpired):  # no error yet: the user may have no Python function
         return False
     return bool(done.stdout.strip()) and os.path.realpath(done.stdout.strip()) == os.path.realpath(PACKAGE / "__init__.py")
 

@@ -160,16 +160,16 @@ def test_console_shows_as_many_rows_as_it_is_told(spark, mini, tmp_path: Path, c
 def test_bytes_end_an_arrow_batch_only_if_the_user_sees_it_or_says_so(mini, monkeypatch):
     found: list[str | None] = []
 
-    def look(batch: Any, batch_id: int) -> None:
-        batch.collect()
+    def look(batch: Any, batch_id: int) -> int:
         found.append(batch.sparkSession.sparkContext.getLocalProperty(sessions.ARROW_BYTES))
+        return len(batch.collect())
 
-    monkeypatch.setattr(NoopSink, "add_batch", lambda sink, batch_id, batch: look(batch, batch_id) or 1)
+    monkeypatch.setattr(NoopSink, "add_batch", lambda sink, batch_id, batch: look(batch, batch_id))
 
-    def limit_of(query: Callable[[Any], Any], calls_function: bool = False, **confs: str) -> str | None:
+    def limit_of(query: Callable[[Any], Any], calls_function: bool = False, confs: dict[str, str] | None = None) -> str | None:
         """Which limit the tasks of a batch learn, besides those of the session."""
 
-        with confs_set(mini, confs):
+        with confs_set(mini, confs or {}):
             events = mini.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
             writer = query(events).writeStream.outputMode("update")
             writer = writer.foreachBatch(look) if calls_function else writer.format("noop")
@@ -179,7 +179,7 @@ def test_bytes_end_an_arrow_batch_only_if_the_user_sees_it_or_says_so(mini, monk
     assert limit_of(lambda events: events.groupBy("value").count()) == str(2**31 - 1)
     assert limit_of(lambda events: events.groupBy("value").count(), calls_function=True) is None
     assert limit_of(lambda events: events.mapInArrow(lambda batches: batches, events.schema)) is None
-    assert limit_of(lambda events: events.groupBy("value").count(), **{sessions.ARROW_BYTES: "1000"}) == "1000"
+    assert limit_of(lambda events: events.groupBy("value").count(), confs={sessions.ARROW_BYTES: "1000"}) == "1000"
 
 
 class Latin1:
