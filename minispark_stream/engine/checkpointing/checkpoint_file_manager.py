@@ -38,8 +38,7 @@ import errno
 import os
 import re
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import PurePosixPath
 from stat import S_ISREG
 
@@ -249,27 +248,17 @@ def _link(temporary: str, target: str) -> None:
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError:  # file systems without links raise various errors
-        with _lock_of(os.path.dirname(target)):
+        folder = os.open(os.path.dirname(target), os.O_RDONLY)
+        try:
+            with suppress(ImportError, OSError):  # without a lock, it is as on an object store
+                from fcntl import LOCK_EX, flock
+
+                flock(folder, LOCK_EX)
             if os.path.lexists(target):
                 raise FileExistsError(target) from None
             os.replace(temporary, target)
-
-
-@contextmanager
-def _lock_of(folder: str) -> Iterator[None]:
-    """A lock of the system on a folder, if it has any: without one, it is as on an object store."""
-    try:
-        from fcntl import LOCK_EX, flock
-    except ImportError:  # Windows, which has links
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            flock(descriptor, LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(folder)  # which releases the lock
 
 
 def _sync_folder(path: str) -> None:

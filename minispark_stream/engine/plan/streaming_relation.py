@@ -78,8 +78,7 @@ class _Leaves:
     def __init__(self) -> None:
         self._by_token: dict[int, StreamingLeaf] = {}
         self._tokens = itertools.count()
-        self._jvm: Any = None
-        self._tokens_in_jvm: JavaObject = None
+        self._tokens_in_java: tuple[Any, JavaObject] = None, None
         self._lock = threading.Lock()
 
     def add(self, session: SparkSession, source: JavaObject, leaf: StreamingLeaf) -> None:  # (1)
@@ -98,10 +97,10 @@ class _Leaves:
 
     def _java_tokens(self, session: SparkSession) -> JavaObject:  # (2)
         """The map from RDDs and relations to tokens, one for each JVM; the caller has the lock."""
-        jvm = scala.jvm(session)
-        if self._jvm is not jvm:
-            self._jvm, self._tokens_in_jvm = jvm, jvm.java.util.WeakHashMap()
-        return self._tokens_in_jvm
+        view = scala.jvm(session)
+        if self._tokens_in_java[0] is not view:
+            self._tokens_in_java = view, view.java.util.WeakHashMap()
+        return self._tokens_in_java[1]
 
     def __len__(self) -> int:
         return len(self._by_token)

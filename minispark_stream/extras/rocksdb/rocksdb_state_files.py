@@ -195,13 +195,11 @@ class RocksDBStateFiles(StateFiles):
                 raise ValueError(f"the zip of version {base} and the changelogs after it do not make {expected} keys")
             contents = {name: f"{folder}/checkpoint/{name}" for name in db.checkpoint(f"{folder}/checkpoint")}
             tables = self._upload({name: path for name, path in contents.items() if name.endswith(".sst")}, before)
-            kept = ("CURRENT", "MANIFEST", "OPTIONS")
-            others = {name: Path(path).read_bytes() for name, path in contents.items() if name.startswith(kept)}
-            sizes = dict(tables.values())
+            kept = [name for name in contents if name.startswith(("CURRENT", "MANIFEST", "OPTIONS"))]
             internal, numbered = families.internal_keys(keys), {number: name for name, number in families.by_name.items()}
             local_names = {table: local for local, (table, _) in tables.items()}
-            says = expected - internal, sizes, numbered, local_names, internal, families.last, families.internal
-            return zip_of(others, SnapshotMetadata(*says))
+            says = expected - internal, dict(tables.values()), numbered, local_names, internal, families.last, families.internal
+            return zip_of({name: Path(contents[name]).read_bytes() for name in kept}, SnapshotMetadata(*says))
 
         data = self._in_database_of(self.name(base, self.snapshot) if base else None, zipped, changes)
         self.uploaded = version
