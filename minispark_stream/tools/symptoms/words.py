@@ -1,7 +1,7 @@
 """A message as it is compared: without what differs from run to run, and without what only wraps it.
 
 1. Left out are colours of a terminal, times and levels of a log, and the lines of a stack but those of a state store.
-2. Left out are the envelopes, into which Spark, py4j and the JVM put the message of the cause.
+2. Left out are the envelopes, into which Spark, py4j and the JVM put the message of the cause, and the plan behind it.
 3. Paths (but for the folder _spark_metadata), ids, numbers and quotes are left out; of the full name of a class, its last
    part is kept.
 4. What remains are words in small letters; an error condition such as STREAM_FAILED is one word.
@@ -38,6 +38,7 @@ ENVELOPES = re.compile(
     r"|Lost task [\d.]+ in stage [\d.]+ \(TID \d+\)(?: \([^)]{0,200}\))?:? "
     r"|During handling of the above exception, another exception occurred:",
 )
+QUERY = re.compile(r"=== Streaming Query ===.*?(?=JVM stacktrace|Caused by|\Z)", re.S)  # its offsets and its plan
 CLASS = re.compile(r"\b(?:[a-z_][\w$]{0,60}\.){2,12}([A-Z]\w*)")
 PATH = re.compile(r"(?<![\w/])(?:[a-z][a-z0-9+]{0,20}:/+|~?/|\.{1,2}/|[A-Za-z]:\\)[^\s'\",;)\]]+")
 MANIFEST = "_spark_metadata"
@@ -88,7 +89,7 @@ SAME = {word.replace("'", ""): meant for meant, words in SAME_AS.items() for wor
 def plain(text: str) -> str:
     """The words of a message, one space between them."""
     text = LOG.sub("", STACK.sub("", TERMINAL.sub("", text)))  # (1)
-    text = ENVELOPES.sub(" ", CLASS.sub(r"\1", text))  # (2)
+    text = ENVELOPES.sub(" ", CLASS.sub(r"\1", QUERY.sub("", text)))  # (2)
     text = APOSTROPHE.sub("", ID.sub(" ", PATH.sub(_of_path, text)))  # (3)
     return " ".join(word if IS_CONDITION.fullmatch(word) else word.lower() for word in WORD.findall(text))  # (4)
 
