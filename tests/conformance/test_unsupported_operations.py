@@ -1009,6 +1009,22 @@ def test_a_refusal_shows_the_plan_but_its_message_does_not(
         assert shown[0] == shown[1] and f"StreamingRelation FileSource[{tmp_path}]" in shown[1], shown
 
 
+@pytest.mark.parametrize("name", ["a source alone", "a source below", "an aggregation"])
+def test_a_refusal_of_continuous_processing_shows_the_same_text(
+    mini: MiniSparkSession, spark: SparkSession, tmp_path: Any, name: str
+) -> None:
+    """To the last character: after a source alone, Spark ends no line."""
+    queries = {"a source alone": lambda df: df, "a source below": lambda df: df.where("k > 1"),
+               "an aggregation": lambda df: df.groupBy("k").count()}
+    shown = []
+    for session in (spark, mini):
+        query = queries[name](session.readStream.schema("k int").json(str(tmp_path)))
+        with pytest.raises(AnalysisException) as refusal:
+            query.writeStream.format("noop").outputMode("update").trigger(continuous="1 second").start()
+        shown.append(re.sub(r"#\d+L?", "", str(refusal.value)))
+    assert shown[0] == shown[1]
+
+
 @pytest.mark.parametrize(
     ("query", "mode"),
     [

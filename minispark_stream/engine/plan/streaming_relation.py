@@ -222,14 +222,16 @@ def with_sources(session: SparkSession, plan: JavaObject, text: str) -> str:
         return f"{_shown(relation, columns)}, name={name}"
 
     is_alone = streaming_leaf(session, plan) is not None
-    return _with_leaves(session, plan, text, (lambda relation, _: relation.source_name) if is_alone else shown)
+    if not is_alone:
+        return _with_leaves(session, plan, text, shown)
+    return _with_leaves(session, plan, text, lambda relation, _: relation.source_name).removesuffix("\n")  # as Spark's has none
 
 
 def with_leaves_alone(df: DataFrame, text: str) -> str:
     """The text of an error that Spark raised when it analysed `df`, in which one of the leaves of `df` may be shown."""
     for leaf in scala.items(plans.analyzed(df).collectLeaves()):
         text = with_sources(df.sparkSession, leaf, text)
-    return text.removesuffix("\n")  # which Spark prints after a plan, but not after a source alone
+    return text
 
 
 def _shown(relation: StreamingRelation, columns: str) -> str:
