@@ -29,7 +29,6 @@ from minispark_stream.engine.sources.table import with_tables_of_files
 from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.streaming_query_manager import StreamingQueryManager
-from minispark_stream.tools.cause import of_start
 from minispark_stream.workers import let_workers_run_tasks
 
 
@@ -42,6 +41,8 @@ def started(start: Callable[[], SparkSession]) -> SparkSession:
     try:
         return start()
     except Exception as e:
+        from minispark_stream.tools.cause import of_start
+
         told = of_start(e)
         if told is None:
             raise

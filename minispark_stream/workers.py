@@ -41,7 +41,6 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.tools.cause import of_workers
 
 PACKAGE = Path(__file__).parent
 FIND = f"from importlib.util import find_spec; found = find_spec('{PACKAGE.name}'); print(found.origin if found else '')"
@@ -75,6 +74,8 @@ def let_workers_run_this_python(context: SparkContext) -> None:
     """
     if _workers_run_this_python(context):
         return
+    from minispark_stream.tools.cause import of_workers
+
     asked_for = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
     if str(context.master).startswith("local"):
         told = of_workers(context.pythonExec)
