@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from minispark_stream.tools.compare.what_if import what_if
     from minispark_stream.tools.explanation import explain_output
     from minispark_stream.tools.inspection.checkpoint import inspect
+    from minispark_stream.tools.operations.rollback import rollback
 
 _HOME = {
     "MiniSparkSession": "session",
@@ -24,6 +25,7 @@ _HOME = {
     "live": "tools.compare.live",
     "register_sink": "registry",
     "register_source": "registry",
+    "rollback": "tools.operations.rollback",
     "side_by_side": "tools.compare.side_by_side",
     "trace_of": "tools.compare.trace_of",
     "what_if": "tools.compare.what_if",
@@ -36,6 +38,7 @@ __all__ = [
     "live",
     "register_sink",
     "register_source",
+    "rollback",
     "side_by_side",
     "trace_of",
     "what_if",

@@ -1,12 +1,16 @@
-"""The commands: `demo`, `course`, `inspect`, `why` and `doctor`.
+"""The commands: `demo`, `course`, `inspect`, `rollback`, `why` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
+    python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
     python -m minispark_stream why CHECKPOINT      why a query emits nothing
     python -m minispark_stream doctor              what is installed and what is missing
     python -m minispark_stream --version           the version of the package, and that of PySpark
+
+What a command prints may come from the files of strangers, and from the rows in them. All of it goes through `Terminal`, so
+that no character of it steers the terminal that it is shown in.
 
 A command imports what it needs when it runs, so that `doctor`, `inspect` and `why` work without PySpark. If something that a
 command needs is missing, one line on stderr names it, and the exit code is 1.
@@ -18,13 +22,19 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import date
 from pathlib import Path
+from typing import Any, TextIO
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
-    args = parsed(argv)
+    with redirect_stdout(Terminal(sys.stdout)), redirect_stderr(Terminal(sys.stderr)):
+        return _run(parsed(argv))
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         code = run(args)
         sys.stdout.flush()
@@ -40,6 +50,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+class Terminal:
+    """An output to which only printable text is written. Everything else about it is as it was."""
+
+    def __init__(self, output: TextIO):
+        self._output = output
+
+    def write(self, text: str) -> int:
+        from minispark_stream.lens.view.words import printable
+
+        return self._output.write(printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._output, name)
+
+
 def run(args: argparse.Namespace) -> int:
     if args.command == "doctor":
         from minispark_stream.tools.doctor import doctor
@@ -49,6 +74,10 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.inspection import command
 
         return command.run(args)
+    if args.command == "rollback":
+        from minispark_stream.tools.operations import command as operations
+
+        return operations.run(args)
     if args.command == "why":
         from minispark_stream.tools.symptoms.command import run as run_why
 
@@ -123,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--days", type=at_least(1), default=2, help="days of flights (2)")
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
+    add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
     why = commands.add_parser("why", help="what an error message means, or why the query of a checkpoint emits nothing")
     why.add_argument("message", help="a message, a condition, a question, a log file (- for stdin), or a checkpoint")
     course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
@@ -145,3 +175,14 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", metavar="K", help='rows with this key: {"word": "be"}, or be')
     parser.add_argument("--diff", type=at_least(0), nargs=2, metavar=("V1", "V2"), help="what changed from version V1 to V2")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="largest file and state to read (268435456)")
+
+
+def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="directory or URI")
+    parser.add_argument("batch", type=at_least(0), metavar="N", help="the last batch that stays; batch N + 1 comes next")
+    parser.add_argument("--sink", metavar="PATH", help="the folder that the query writes files into, or none")
+    parser.add_argument("--to", metavar="COPY", help="write a checkpoint that has gone back there")
+    parser.add_argument("--in-place", action="store_true", help="this checkpoint goes back; needs --backup")
+    parser.add_argument("--backup", metavar="DIR", help="where a copy of this checkpoint is kept")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")

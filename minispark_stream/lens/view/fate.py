@@ -42,7 +42,16 @@ from minispark_stream.lens.trace.fates import (
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.fate_watermarks import compared, counted, end_of_holding, event_time, until_words
 from minispark_stream.lens.view.style import CSS, card, table
-from minispark_stream.lens.view.words import offset_words, plain, plural, row_words, short, time_words, two_clocks
+from minispark_stream.lens.view.words import (
+    offset_words,
+    one_line,
+    plain,
+    plural,
+    row_words,
+    short,
+    time_words,
+    two_clocks,
+)
 
 MOST = 20  # rows in one answer
 MOST_GIVEN = 5  # rows of one call of a function
@@ -65,7 +74,7 @@ class RowFate:
 
     def __str__(self) -> str:
         width = max(len(name) for name, _ in self.stations) + 3
-        return "\n".join([row_words(self.row), *(f"  {name.ljust(width)}{words}" for name, words in self.stations)])
+        return "\n".join([row_words(self.row), *(one_line(f"  {name.ljust(width)}{words}") for name, words in self.stations)])
 
     def _repr_html_(self) -> str:
         lines = table(("", ""), [("", (escape(name), escape(words))) for name, words in self.stations])

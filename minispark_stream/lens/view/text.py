@@ -20,7 +20,7 @@ from itertools import groupby
 
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.view.sentences import narrate
-from minispark_stream.lens.view.words import clip, duration_words, plain, row_words, short, without_ids
+from minispark_stream.lens.view.words import clip, duration_words, one_line, plain, row_words, short, without_ids
 from minispark_stream.lens.view.world import StateRow, World
 from minispark_stream.lens.view.world_changes import worlds
 
@@ -39,7 +39,7 @@ def to_text(recording: Recording, durations: bool = False) -> str:
         lines.append(_heading(group[0]))
         for world in group:
             lines += _step(world, durations)
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(one_line(line.rstrip()) for line in lines) + "\n"
 
 
 def _heading(world: World) -> str:

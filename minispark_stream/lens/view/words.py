@@ -1,7 +1,8 @@
-"""The values of a trace in words: offsets, times, rows and file names, in as few characters as a reader needs.
+r"""The values of a trace in words: offsets, times, rows and file names, in as few characters as a reader needs.
 
 A trace may come from a file that somebody else wrote, so nothing here trusts the shape of a value: what is not the
-expected mapping or list is written as it is.
+expected mapping or list is written as it is. Nor does it trust the characters: those that would steer a terminal or turn the
+direction of a text are shown as `\u001b`, and a value never ends a line.
 
     offset_words('{"logOffset":3}')            -> "logOffset 3"
     time_words(1704111060000)                  -> "2024-01-01 12:11:00"
@@ -24,7 +25,19 @@ from minispark_stream.engine.times import is_window, shown_time
 _PATH = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:)?/{1,3}(?:[^\s\[\],;:\"'/]+/)+([^\s\[\],;:\"'/]+)")
 _EXPRESSION_ID = re.compile(r"(?<=\S)#\d+L?\b")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:, )?")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(?:\+00:00|Z)?")
+
+
+def printable(text: str) -> str:
+    """`text`, which may be JSON, without control characters and what is not UTF-8; ends of lines and tabs stay."""
+    shown = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return shown.encode("utf-8", "replace").decode("utf-8")
+
+
+def one_line(text: str) -> str:
+    """The same on one line."""
+    return re.sub("[\t\n]", " ", printable(text))
 
 
 def short(text: str) -> str:
@@ -49,11 +62,11 @@ def offset_words(offset: Any) -> str:
         try:
             value = json.loads(offset)
         except (ValueError, RecursionError):
-            return offset
+            return one_line(offset)
     if value is None:
         return "the beginning"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {short(_plain(v))}" for name, v in value.items()) or "{}"
+        return ", ".join(f"{one_line(str(name))} {short(_plain(v))}" for name, v in value.items()) or "{}"
     return _plain(value)
 
 
@@ -89,7 +102,7 @@ def two_clocks(one_ms: Any, other_ms: Any) -> tuple[str, str]:
 def row_words(row: Any) -> str:
     """A row, a key or a state value on one line."""
     if isinstance(row, Mapping):
-        return " ".join(f"{name}={_plain(value)}" for name, value in row.items())
+        return " ".join(f"{one_line(str(name))}={_plain(value)}" for name, value in row.items())
     return _plain(row)
 
 
@@ -113,7 +126,7 @@ def _plain(value: Any) -> str:
         return "null"
     if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
         return value.removesuffix("+00:00")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else one_line(str(value))
 
 
 def plain(value: Any) -> str:

@@ -25,7 +25,7 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_list, without_values
 from minispark_stream.lens.view import flow
 from minispark_stream.lens.view.page import page
-from minispark_stream.lens.view.words import clip, plural
+from minispark_stream.lens.view.words import clip, plural, printable
 from minispark_stream.tools.compare.differences import LONGEST, Difference, differences, row_key
 from minispark_stream.tools.compare.engine_run import EngineRun
 
@@ -121,7 +121,7 @@ class Comparison:
     def to_text(self) -> str:
         """The table and the verdict as text, without durations."""
         table = self.table().drop(columns=["spark ms", "model ms"])
-        return self._verdict() if table.empty else f"{table.to_string(index=False)}\n{self._verdict()}"
+        return printable(self._verdict() if table.empty else f"{table.to_string(index=False)}\n{self._verdict()}")
 
     def _verdict(self) -> str:
         batches = plural(len(self.model.batches), "batch")

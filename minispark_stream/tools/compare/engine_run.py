@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.view.words import short
+from minispark_stream.lens.view.words import printable, short
 
 Rows = Sequence[tuple[Any, ...]]
 # The conditions that Spark puts around a user's error: those of the query, of its sink and of its Python worker.
@@ -49,7 +49,7 @@ class Cause:
         return self.name.isupper()
 
     def __str__(self) -> str:
-        return short(f"{self.name}: {self.message}" if self.name else self.message)
+        return printable(short(f"{self.name}: {self.message}" if self.name else self.message))
 
 
 def cause_of(message: str) -> Cause | None:

@@ -21,13 +21,13 @@ from dataclasses import replace
 from pyarrow import fs
 
 from minispark_stream.engine.checkpointing.budget import Budget
+from minispark_stream.lens.view.words import one_line
 from minispark_stream.tools.inspection.findings import check
 from minispark_stream.tools.inspection.logs import batches, next_batch, read_logs
 from minispark_stream.tools.inspection.operators import read_operators
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.sources import read_sources
-from minispark_stream.tools.inspection.text import printable
 
 LEVELS = ("error", "warning", "note")
 
@@ -65,7 +65,7 @@ def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: in
 def _check_is_checkpoint(files: ReadOnlyFiles) -> None:
     names = {name.split("/")[0] for name in files.files}
     if not names & {"metadata", "offsets", "commits"}:
-        inside = printable(", ".join(sorted(names)[:5])) or "nothing"
+        inside = one_line(", ".join(sorted(names)[:5])) or "nothing"
         raise ValueError(
             f"{files.root} is not the checkpoint of a streaming query: it has no metadata, offsets/ or commits/, but {inside}"
         )

@@ -20,7 +20,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.report import CheckpointReport, as_json
-from minispark_stream.tools.inspection.text import changes_to_text, printable, rows_to_text
+from minispark_stream.tools.inspection.text import changes_to_text, rows_to_text
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
         report = inspect(args.checkpoint, max_bytes=args.max_bytes)
         answer = _html(report, args.html) if args.html else _answer(report, args)
     except (ValueError, OSError, PySparkException) as e:
-        print(printable(f"inspect: {' '.join(str(e).split())}"), file=sys.stderr)
+        print(f"inspect: {' '.join(str(e).split())}", file=sys.stderr)
         return 1
-    print(printable(answer))
+    print(answer)
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.lens.trace.values import state_mark
+from minispark_stream.lens.view.words import one_line
 
 Row = Mapping[str, Any]  # a decoded key or value, of JSON values
 
@@ -26,7 +27,7 @@ class Finding:
     says: str
 
     def __str__(self) -> str:
-        return f"{self.level}: {self.where}: {self.says}"
+        return one_line(f"{self.level}: {self.where}: {self.says}")
 
 
 @dataclass(frozen=True)

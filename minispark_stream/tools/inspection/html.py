@@ -19,7 +19,7 @@ from string import Template
 from typing import Any
 
 from minispark_stream.lens.view.style import CSS, card, file_beside, table
-from minispark_stream.lens.view.words import clip, plain, plural, short
+from minispark_stream.lens.view.words import clip, plain, plural, printable, short
 from minispark_stream.tools.inspection.contents import (
     Batch,
     Contents,
@@ -34,7 +34,6 @@ from minispark_stream.tools.inspection.text import (
     batch_cells,
     conf_changes,
     not_decoded,
-    printable,
     schema_words,
     size_words,
     span,

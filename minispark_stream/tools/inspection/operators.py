@@ -222,7 +222,7 @@ def _partition(
         shown = [replace(s, not_decoded=says) for s in shown]
     for version, damage in damages:
         level = "note" if version > next_version or isinstance(damage, LimitExceeded) else "warning"
-        again = f" (version {version} is written again before anybody reads it)" if version > next_version else ""
+        again = f" (the next batch does not read version {version})" if version > next_version else ""
         findings.append(Finding(level, where, f"{damage}{again}"))
     return [replace(s, versions=tuple(of_store)) for s, of_store in zip(shown, versions)]
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from minispark_stream.engine.checkpointing.spark_types import StructType
+from minispark_stream.lens.view.words import one_line
 from minispark_stream.tools.inspection.contents import Contents
 from minispark_stream.tools.inspection.html import fragment, page
 from minispark_stream.tools.inspection.state_reader import StateReader
@@ -42,7 +43,7 @@ class CheckpointReport(Contents, StateReader):
         return to_text(self)
 
     def __repr__(self) -> str:
-        return f"<CheckpointReport of {self.path}: {self.next.says}>"
+        return one_line(f"<CheckpointReport of {self.path}: {self.next.says}>")
 
     def _repr_html_(self) -> str:
         return fragment(self)

@@ -15,13 +15,12 @@ JSON has all of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.spark_types import StructType
-from minispark_stream.lens.view.words import clip, offset_words, plural, row_words, short, time_words
+from minispark_stream.lens.view.words import clip, offset_words, one_line, plural, row_words, short, time_words
 from minispark_stream.tools.inspection.contents import (
     Batch,
     Contents,
@@ -37,15 +36,6 @@ SHOWN = 20  # batches, files and partitions
 WIDTH = 100
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-
-
-def printable(text: str) -> str:
-    """`text`, which may be JSON, without control characters and what is not UTF-8, because no file is trusted."""
-    shown = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-    return shown.encode("utf-8", "replace").decode("utf-8")
-
-
 def to_text(report: Contents) -> str:
     """The whole report, without a newline at its end."""
     lines = [
@@ -59,7 +49,7 @@ def to_text(report: Contents) -> str:
     lines += ["", "state", *(line for operator in report.operators for line in _operator(operator))]
     if not report.operators:
         lines.append("  none: no stateful operator has run")
-    return "\n".join(printable(line.rstrip()) for line in lines)
+    return "\n".join(one_line(line.rstrip()) for line in lines)
 
 
 def _batches(batches: Sequence[Batch]) -> Iterator[str]:
@@ -221,7 +211,7 @@ def state_row_words(row: StateRow) -> str:
 
 def rows_to_text(rows: Sequence[StateRow]) -> str:
     """The rows of a state, one on each line."""
-    return "\n".join(printable(f"partition {row.partition}  {state_row_words(row)}") for row in rows) or "no rows"
+    return "\n".join(one_line(f"partition {row.partition}  {state_row_words(row)}") for row in rows) or "no rows"
 
 
 def changes_to_text(changes: Sequence[StateChange]) -> str:
@@ -229,7 +219,7 @@ def changes_to_text(changes: Sequence[StateChange]) -> str:
     lines = []
     for c in changes:
         values = " => ".join(clip(value_words(v), WIDTH) for v in (c.before, c.after) if v is not None)
-        lines.append(printable(f"{c.mark} partition {c.partition}  {clip(value_words(c.key), WIDTH)} -> {values}"))
+        lines.append(one_line(f"{c.mark} partition {c.partition}  {clip(value_words(c.key), WIDTH)} -> {values}"))
     return "\n".join(lines) or "no difference"
 
 

@@ -28,7 +28,7 @@ from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import CSS, table
-from minispark_stream.lens.view.words import delay_words, number, offset_words, plural, short, time_words
+from minispark_stream.lens.view.words import delay_words, number, offset_words, one_line, plural, short, time_words
 from minispark_stream.tools.inspection.asked import Asked, joins, shifts
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.held import held_by
@@ -72,7 +72,7 @@ def explain(asked: Asked) -> OutputExplanation:
     if asked.is_active is None and not asked.plan:
         unknown = "how many rows came in and went out, the plan, and the output mode"
         lines.append(("not known", f"{unknown}: a checkpoint does not have them; a query has"))
-    return OutputExplanation(tuple(lines))
+    return OutputExplanation(tuple((topic, one_line(words)) for topic, words in lines))
 
 
 def explain_checkpoint(checkpoint: str) -> OutputExplanation:

@@ -105,20 +105,21 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "testing": ("tools.testing", "tools.cause"),
     "tools.symptoms": ("tools.inspection",),
+    "tools.operations": ("tools.inspection", "lens.view", "engine.checkpointing"),  # needs no JVM
     "tools.flights": (),
     "tools.course": (),
     "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),
     "tools.preflight": ("tools.compare", "tools.demo", "tools.flights"),
-    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.symptoms"),
+    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.symptoms"),
     "tools": (),
     "__main__": ("tools.cli",),
-    "__init__": ("tools.cause", "session", "registry", "tools.compare", "tools.inspection", "tools.explanation"),
+    "__init__": ("tools.cause", "session", "registry", "tools.compare", "tools.inspection", "tools.operations", "tools.explanation"),
     "worker_daemon": ("session",),
     "local_worker_daemon": (),
 }
 ENGINE = tuple(name for name in MAY_IMPORT if name.startswith("engine"))
 WITHOUT_A_JVM = (
-    "engine.clock", "engine.checkpointing", "engine.state", "extras.rocksdb", "extras.rpc", "lens.trace", "lens.view", "tools.inspection",
+    "engine.clock", "engine.checkpointing", "engine.state", "extras.rocksdb", "extras.rpc", "lens.trace", "lens.view", "tools.inspection", "tools.operations",
     "tools.doctor",
 )
 
