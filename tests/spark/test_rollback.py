@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from minispark_stream import MiniSparkSession, inspect, rollback
 from minispark_stream.tools.compare.runner import confs_set
 
-N, BATCHES = 3, 8  # back from batch 7 to batch 3
+FILES, MORE = 4, 8  # files of the batches that stay; with those that are taken back
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 ROCKSDB_CONF = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 CONFS = {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
@@ -62,20 +62,21 @@ def run(session: Any, kind: str, home: Path, checkpoint: Path, factor: int) -> d
 
 
 def everything(session: Any, kind: str, home: Path, checkpoint: Path, take_back: bool, damage: Any = None) -> dict[int, list[str]]:
-    """All batches with old code up to batch N, new code after it, and two restarts; with or without a detour over the old code."""
-    feed(home / "in", range(N + 1))
+    """Some batches with old code, new code after them, and two restarts; with or without a detour over the old code."""
+    feed(home / "in", range(FILES))
     found = run(session, kind, home, checkpoint, 1)
-    feed(home / "in", range(N + 1, BATCHES))
+    last = inspect(str(checkpoint)).batches[-1].batch_id  # a join also has batches without data
+    feed(home / "in", range(FILES, MORE))
     if take_back:
         run(session, kind, home, checkpoint, 1)
         sink = home / "out" if kind == "file sink" else None
         copy = checkpoint.with_name("copy")
-        rollback(checkpoint, N, to=copy, sink=sink)
+        rollback(checkpoint, last, to=copy, sink=sink)
         if damage:
             damage(checkpoint, copy)
         checkpoint = copy
-    found = {b: rows for b, rows in found.items() if b <= N} | run(session, kind, home, checkpoint, 100)
-    for i in (BATCHES, BATCHES + 1):
+    found |= run(session, kind, home, checkpoint, 100)
+    for i in (MORE, MORE + 1):
         feed(home / "in", range(i, i + 1))
         found |= run(session, kind, home, checkpoint, 100)
     if kind == "file sink":
@@ -99,14 +100,14 @@ def test_after_a_rollback_the_query_goes_on_as_if_it_had_never_run_on(
             home.mkdir()
         straight = everything(session, kind, homes[0], homes[0] / "checkpoint", take_back=False)
         assert everything(session, kind, homes[1], homes[1] / "checkpoint", take_back=True) == straight
-        assert straight[max(straight)]
+        assert any(straight.values())
 
 
 def test_a_snapshot_that_is_left_is_loaded_again(spark: SparkSession, spark_files: Any, tmp_path: Path) -> None:
     """Why a rollback removes state: real Spark, on a copy to which the snapshots of the abandoned batches come back."""
 
     def put_back(checkpoint: Path, copy: Path) -> None:
-        left = [p for p in checkpoint.glob("state/0/0/*.snapshot") if int(p.name.split(".")[0]) > N + 1]
+        left = [p for p in checkpoint.glob("state/0/0/*.snapshot") if int(p.name.split(".")[0]) > FILES]
         assert left
         for path in left:
             shutil.copy(path, copy / path.relative_to(checkpoint))
@@ -117,4 +118,4 @@ def test_a_snapshot_that_is_left_is_loaded_again(spark: SparkSession, spark_file
         straight = everything(spark, "count", tmp_path / "straight", tmp_path / "straight/checkpoint", take_back=False)
         wrong = everything(spark, "count", tmp_path / "back", tmp_path / "back/checkpoint", take_back=True, damage=put_back)
         assert wrong != straight
-        assert inspect(str(tmp_path / "back/copy")).next.batch_id == BATCHES + 2
+        assert inspect(str(tmp_path / "back/copy")).next.batch_id == MORE + 2

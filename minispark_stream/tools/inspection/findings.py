@@ -113,8 +113,8 @@ def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[F
     for operator_id, version in states_ahead(operators, last + 1):
         yield Finding(
             "warning", f"state/{operator_id}", f"version {version} exists, although batch {last} is the last one in offsets/: "
-            "the logs were set back without the state, or are incomplete. When the query reaches its version, Spark would load a "
-            f"snapshot that was left: `minispark_stream rollback CHECKPOINT {last}` takes the state back, too"
+            "the logs were set back without the state, or are incomplete. When the query reaches its version, Spark would load "
+            f"a snapshot that was left: `minispark_stream rollback CHECKPOINT {last}` takes the state back, too"
         )
 
 

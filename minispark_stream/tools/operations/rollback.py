@@ -213,7 +213,7 @@ def _copy(source: CheckpointFileManager, target: CheckpointFileManager, names: S
 
 
 def _is_left_out(name: str) -> bool:
-    """`metadata`, which is written last; temporary files and their checksums; the manifest that an earlier rollback has kept."""
+    """`metadata`, which is written last; temporary files and their checksums; what an earlier rollback kept of a manifest."""
     is_temporary = name.endswith((".tmp", ".tmp.crc")) and name.rpartition("/")[2].startswith(".")
     return is_temporary or name in ("metadata", SET_ASIDE) or name.startswith(f"{FOLDER}/")
 

@@ -110,7 +110,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.course": (),
     "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),
     "tools.preflight": ("tools.compare", "tools.demo", "tools.flights"),
-    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.symptoms"),
+    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.symptoms", "lens.view"),
     "tools": (),
     "__main__": ("tools.cli",),
     "__init__": ("tools.cause", "session", "registry", "tools.compare", "tools.inspection", "tools.operations", "tools.explanation"),
