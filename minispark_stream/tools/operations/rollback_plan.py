@@ -166,12 +166,16 @@ def _after(names: Mapping[str, int], folder: str, last: int) -> Iterator[str]:
 
 
 def _file_sources(checkpoint: Checkpoint, batch: int) -> Iterator[tuple[str, int]]:
-    """Each file source, and the entry of its own log that a batch has read up to."""
+    """Each file source, and the entry of its own log that a batch has read up to.
+
+    A stream that a query reads twice is one source with two numbers, and has a log under one of them.
+    """
     offsets = checkpoint.batches[batch].offsets or {}
-    for source in checkpoint.report.sources:
-        if source.kind == "files":
-            n = log_offset(offsets.get(source.source_id))
-            yield source.source_id, -1 if n is None else n
+    ends = {s.source_id: log_offset(offsets.get(s.source_id)) for s in checkpoint.report.sources if s.kind == "files"}
+    with_log = {i for i in ends if any(name.startswith(f"sources/{i}/") for name in checkpoint.files.files)}
+    for source_id, n in ends.items():
+        if source_id in with_log or n not in {ends[i] for i in with_log}:
+            yield source_id, -1 if n is None else n
 
 
 def _of_sources(checkpoint: Checkpoint, batch: int) -> Iterator[str]:

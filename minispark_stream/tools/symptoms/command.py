@@ -21,17 +21,7 @@ def run(asked: str) -> int:
     try:
         found = look_up(sys.stdin.read()) if asked == "-" else answer(asked)
     except (OSError, ValueError) as e:
-        print(_one_line(f"why: {e}"), file=sys.stderr)
+        print(f"why: {' '.join(str(e).split())}", file=sys.stderr)
         return 1
-    if isinstance(found, Answer):
-        print(found)
-        return 0 if found.found else 1
-    from minispark_stream.tools.inspection.text import printable
-
-    print(printable(str(found)))  # rows of a checkpoint are somebody else's
-    return 0
-
-
-def _one_line(text: str) -> str:
-    """Without what a path could do to a terminal."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    print(found)
+    return 1 if isinstance(found, Answer) and not found.found else 0
