@@ -5,6 +5,7 @@ rolled back, also after two more restarts, which load the state from the disk.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ def feed(folder: Path, batches: range) -> None:
     for i in batches:
         rows = [{"k": k, "v": i + j, "ts": f"2026-03-01 12:{i:02}:00"} for j, k in enumerate("ab" if i % 2 else "abc")]
         (folder / f".{i}").write_text("\n".join(map(json.dumps, rows)))
+        os.utime(folder / f".{i}", (1_700_000_000 + i, 1_700_000_000 + i))  # files of one time may be read in any order
         (folder / f".{i}").rename(folder / f"{i}.json")
 
 
