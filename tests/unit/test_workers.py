@@ -73,7 +73,7 @@ def test_where_the_python_of_the_path_cannot_run_tasks_the_workers_run_the_drive
 
 
 def test_what_the_user_asked_for_stays(monkeypatch):
-    monkeypatch.setattr("minispark_stream.workers.of_workers", lambda python: None)
+    monkeypatch.setattr("minispark_stream.tools.cause.of_workers", lambda python: None)
     asked_by_conf = session("local", **{"spark.pyspark.python": "/opt/python"})
     let_workers_run_this_python(asked_by_conf.sparkContext)
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
