@@ -81,7 +81,7 @@ def _latest_offset(ins: Values, outs: Values) -> str:
 
 
 def _log_entry(ins: Values, outs: Values) -> str:
-    lines = plain(outs.get("text")).split("\n")[1:]
+    lines = str(outs.get("text", "")).split("\n")[1:]
     metadata = entry_metadata(outs.get("text"))
     offsets = ", ".join(offset_words(line) for line in lines[1:])
     return f"{_written(ins, outs)}: read up to {offsets}; {_mark(metadata.get('batchWatermarkMs'))}"
