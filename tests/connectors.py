@@ -1,4 +1,4 @@
-"""Jars that PySpark does not bring: Spark's Kafka connector, and a Kafka broker to test it with.
+"""Jars that PySpark does not bring: Spark's Kafka connector, a Kafka broker to test it with, and Spark's tests.
 
 `download(coordinates)` takes them from Maven Central into ~/.cache/minispark_stream/jars, once. Without a network, and without
 the jars, it says so in one line, and the tests that need them are skipped.
@@ -49,6 +49,9 @@ KAFKA_BROKER = (
     "org.pcollections:pcollections:4.0.2",
 )
 
+# Spark's own tests, with checkpoints that its older versions wrote (the newest that is published).
+SPARK_TESTS = "org.apache.spark:spark-sql_2.13:4.2.0:tests"
+
 # Hadoop's local file system starts a `chmod` process for every file and folder that it makes; this one does not.
 LOCAL_FILES = ("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",)
 
@@ -95,8 +98,8 @@ def local_files() -> dict[str, Any]:
 
 
 def _jar(coordinate: str) -> str:
-    group, artifact, version = coordinate.split(":")
-    name = f"{artifact}-{version}.jar"
+    group, artifact, version, *classifier = coordinate.split(":")
+    name = "-".join([artifact, version, *classifier]) + ".jar"
     path = CACHE / name
     if not path.exists():
         url = f"{CENTRAL}/{group.replace('.', '/')}/{artifact}/{version}/{name}"

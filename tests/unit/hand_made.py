@@ -31,7 +31,10 @@ from minispark_stream.engine.state.state_store import StateStoreConf, StateStore
 WINDOW = StructType().add("start", TimestampType()).add("end", TimestampType())
 KEY = StructType().add("window", WINDOW).add("k", StringType())
 VALUE = StructType().add("count", LongType()).add("sum", DecimalType(30, 2))
-CONF = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.stateStore.compression.codec": "lz4"}
+CONF = {
+    "spark.sql.shuffle.partitions": "2", "spark.sql.streaming.stateStore.compression.codec": "lz4",
+    "spark.sql.streaming.aggregation.stateFormatVersion": "2",
+}
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
 
@@ -65,7 +68,7 @@ def log_batch(
     conf: Mapping[str, str] = CONF,
 ) -> None:
     """An entry in the offset log, and one in the commit log unless `next_watermark` is None."""
-    metadata = OffsetSeqMetadata(watermark, 1_700_000_000_000 + batch_id, conf)
+    metadata = OffsetSeqMetadata(watermark, 1_710_000_000_000 + batch_id, conf)
     OffsetSeqLog(str(path / "offsets")).add(batch_id, OffsetSeq(offsets, metadata))
     if next_watermark is not None:
         CommitLog(str(path / "commits")).add(batch_id, CommitMetadata(next_watermark))

@@ -121,8 +121,9 @@ def write_families(operator: Path) -> None:
     a, b = (PREFIX["v"] + key for key in rows(KEY, ["a", "b"]))
     of_list = PREFIX["l"] + rows(KEY, ["a"])[0]
     [one, two] = rows(VALUE, [1, 2])
-    folder = operator / "0"
+    folder, empty = operator / "0", operator / "1"
     folder.mkdir(parents=True)
+    empty.mkdir()
     changes = [
         [Record(PUT, a, one), Record(MERGE, of_list, element(7))],
         [Record(PUT, b, two), Record(MERGE, of_list, element(8))],
@@ -130,6 +131,7 @@ def write_families(operator: Path) -> None:
     ]
     for version, records in enumerate(changes, 1):
         (folder / f"{version}.changelog").write_bytes(changelog(records, 2))
+        (empty / f"{version}.changelog").write_bytes(changelog([], 2))
     write_snapshot(folder, "2", [sst(enumerate(changes[0], 1)), sst(enumerate(changes[1], 5))], FAMILIES)
     (operator / "_metadata/v2").mkdir(parents=True)
     (operator / "_metadata/v2/0").write_text(METADATA_V2)
@@ -139,7 +141,7 @@ def write_families(operator: Path) -> None:
 
 METADATA_V2 = 'v2\n' + json.dumps({
     "operatorInfo": {"operatorId": 1, "operatorName": "transformWithStateExec"},
-    "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1, "stateSchemaFilePaths": []}],
+    "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2, "stateSchemaFilePaths": []}],
     "operatorPropertiesJson": json.dumps({"timeMode": "NoTime", "stateVariables": [
         {"stateName": "v", "stateVariableType": "ValueState"}, {"stateName": "l", "stateVariableType": "ListState"}]}),
 })

@@ -32,10 +32,11 @@ tests/conformance/test_sinks.py::test_a_kill_within_the_clean_up_of_a_log_loses_
 
 from __future__ import annotations
 
+import re
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
@@ -175,11 +176,7 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         def fits(interval: int) -> bool:
             return (latest_compact + 1) % interval == 0 and all((batch_id + 1) % interval for batch_id in plain)
 
-        default = self.conf.interval
-        if len(compact) >= 2:
-            choice = compact[-1] - compact[-2]
-        else:
-            choice = derive_compact_interval(default, latest_compact) if compact else default
+        default, choice = self.conf.interval, compact_interval(self.conf.interval, compact)
         others = chain(range(default, found[-1][0] + 3), range(1, default)) if found else ()
         return choice if fits(choice) else next(filter(fits, others), choice)
 
@@ -195,6 +192,13 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         """(batch, name, modification time in ms) of the files of the log, oldest batch first."""
         found = self.files.list(only_files=True)
         return sorted((i, name, ms) for name, _, ms in found if (i := self.batch_id_of(name)) is not None)
+
+
+def compact_interval(default: int, compact: Sequence[int]) -> int:
+    """Spark's choice: the distance of the two newest compact files; with one or none, what fits the conf."""
+    if len(compact) >= 2:
+        return compact[-1] - compact[-2]
+    return derive_compact_interval(default, compact[-1]) if compact else default
 
 
 def derive_compact_interval(default: int, latest_compact: int) -> int:
@@ -220,9 +224,11 @@ class FileEntry:
 
 
 def log_offset(offset: str | None) -> int | None:
-    """The entry of the log that an offset of a file source names, as in `{"logOffset":3}`; None for anything else."""
+    """The entry of the log that an offset of a file source names: `{"logOffset":3}`, or 3 by Spark 2.1; otherwise None."""
     try:
-        return None if offset is None else number(json_object(offset), "logOffset", None)
+        if offset is None or re.fullmatch("[+-]?[0-9]{1,18}", offset):
+            return None if offset is None else int(offset)
+        return number(json_object(offset), "logOffset", None)
     except (ValueError, RecursionError):
         return None
 
@@ -237,7 +243,7 @@ class FileStreamSourceLog(CompactibleFileStreamLog[FileEntry]):
         values = json_object(line)
         if not isinstance(values["path"], str):
             raise ValueError("path must be a text")
-        return FileEntry(values["path"], number(values, "timestamp"), number(values, "batchId"))
+        return FileEntry(values["path"], number(values, "timestamp", None), number(values, "batchId", None))
 
     def files_of(self, start: int, end: int) -> list[FileEntry]:
         """The files that the entries `start` to `end`, both included, added to the log.

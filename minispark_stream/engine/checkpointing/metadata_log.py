@@ -175,8 +175,8 @@ def validate_version(text: str, max_supported: int) -> int:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A JSON object. Raises ValueError."""
-    value = json.loads(text)
+    """The JSON object with which a text begins; as in Spark, what follows it does not count. Raises ValueError."""
+    value, _ = json.JSONDecoder().raw_decode(text.lstrip())
     if not isinstance(value, dict):
         raise ValueError(f"a JSON object was expected, not {text[:80]!r}")
     return value
@@ -193,8 +193,8 @@ def is_true(conf: str | None) -> bool:
 
 
 def number(values: dict[str, Any], key: str, default: int | None = 0) -> int:
-    """An integer field of a JSON object. Raises ValueError if it is not an integer, or missing and without a default."""
+    """An integer field of a JSON object; as in Spark, 3.0 is 3. Raises ValueError if it is no number, or lacks a default."""
     value = values.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"{key} must be an integer of 64 bits, not {str(value)[:80]!r}")
-    return value
+    return int(value)

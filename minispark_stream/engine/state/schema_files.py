@@ -88,7 +88,10 @@ def decode_schemas(data: bytes) -> tuple[StructType, StructType]:
 def parse_schema(text: str, at: int) -> StructType:
     """The schema that begins at byte `at`. Raises ValueError."""
     try:
-        return StructType.fromJson(_without_user_code(json.loads(text)))
+        value = _without_user_code(json.loads(text))
+        if value["type"] != "struct":
+            raise ValueError(f"its type is {str(value['type'])[:80]!r}")
+        return StructType.fromJson(value)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError, AssertionError, PySparkException) as e:
         raise ValueError(f"byte {at}: not the JSON of a schema ({type(e).__name__}: {e})") from e
 

@@ -7,7 +7,9 @@
     inspect CHECKPOINT --key '{"word": "be"}'            the rows with a key (or --key be: the first key column)
     inspect CHECKPOINT --diff 6 7                        what batch 6 changed
 
-The exit code is 0; it is 1 if the checkpoint, or the state that was asked for, cannot be read, and one line on stderr says why.
+The exit code of a report, and of `why CHECKPOINT`, is 0 if nothing is wrong, 1 if a restart fails, 2 if there is something to
+look at, and 3 if this cannot be told. It is also 3 if the checkpoint, or the state that was asked for, cannot be read; one line
+on stderr then says why.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
         answer = _html(report, args.html) if args.html else _answer(report, args)
     except (ValueError, OSError, PySparkException) as e:
         print(f"inspect: {' '.join(str(e).split())}", file=sys.stderr)
-        return 1
+        return 3
     print(answer)
-    return 0
+    return 0 if _asks_for_rows(args) and not args.html else report.exit_code
 
 
 def _html(report: CheckpointReport, path: str) -> str:
@@ -44,13 +46,17 @@ def _answer(report: CheckpointReport, args: argparse.Namespace) -> str:
     if args.diff:
         changes = report.diff(*args.diff, **where)
         return _json(changes) if args.json else changes_to_text(changes)
+    if not _asks_for_rows(args):
+        return report.to_json(indent=2) if args.json else str(report)
     if args.key is not None:
         rows = report.find(_key(args.key), **where, version=args.version)
-    elif any(value is not None for value in (args.operator, args.store, args.partition, args.version)):
-        rows = report.rows(**where, version=args.version, limit=args.rows)
     else:
-        return report.to_json(indent=2) if args.json else str(report)
+        rows = report.rows(**where, version=args.version, limit=args.rows)
     return _json(rows) if args.json else rows_to_text(rows)
+
+
+def _asks_for_rows(args: argparse.Namespace) -> bool:
+    return any(asked is not None for asked in (args.diff, args.key, args.operator, args.store, args.partition, args.version))
 
 
 def _json(value: Any) -> str:

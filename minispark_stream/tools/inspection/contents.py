@@ -7,7 +7,7 @@
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,20 +49,67 @@ class Batch:
     unreadable: tuple[str, ...] = ()
 
 
+START, FIRST, END = "at start()", "in its first batch", "at the end of its first batch"  # when a restart is refused
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a restart fails, as Spark says it.
+
+    `when`: `START`, `FIRST` or `END`. `condition`: Spark's error condition, None if its error has none. `message`: words of
+    Spark's message, "" if the condition says it all, or if they are those of a parser. `where`: the file or the folder.
+    """
+
+    when: str
+    where: str
+    says: str
+    condition: str | None = None
+    message: str = ""
+
+    @property
+    def quoted(self) -> str:
+        """How Spark's error begins."""
+        return f"[{self.condition}] " if self.condition else f'"{self.message}": ' if self.message else ""
+
+    def __str__(self) -> str:
+        return f"{self.quoted}{self.where}: {self.says}"
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Something that decides about a restart, but could not be read."""
+
+    where: str
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.says}"
+
+
+Reasons = Iterator[Refusal | Unknown]
+
+
 @dataclass(frozen=True)
 class NextBatch:
-    """What a restart does first. `batch_id` is None if the restart fails."""
+    """What a restart of the same query does first (restart.py).
+
+    `batch_id`: the batch that it runs, None if it is refused before it has one; `rerun`: whether it was planned before.
+    `refused`: why the restart fails, if it does. `unknown`: why this cannot be told; "" if it can.
+    """
 
     batch_id: int | None
     rerun: bool
     says: str
+    refused: Refusal | None = None
+    unknown: Unknown | None = None
 
 
 @dataclass(frozen=True)
 class SourceLog:
     """What the offsets of a source, and its directory in sources/, say about it. `entries`: file name -> what is in it.
 
-    `source_id`: its name, or else its number. `paths`: all files in the log of a file source.
+    `source_id`: its name, or else its number. Of a file source, `paths` are all files in its log; `logged` the numbers of the
+    entries that its files have, in compact files, too; `errors` the files that cannot be read, and why.
     """
 
     source_id: str
@@ -71,6 +118,8 @@ class SourceLog:
     entries: Mapping[str, str] = field(default_factory=dict)
     num_files: int | None = None
     paths: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    logged: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    errors: Mapping[str, Exception] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -185,3 +234,12 @@ class Contents:
     sources: tuple[SourceLog, ...]
     operators: tuple[Operator, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing is wrong; 1: a restart fails; 2: it starts, but there is something to look at; 3: this cannot be told."""
+        if self.next.refused is not None:
+            return 1
+        if self.next.unknown is not None:
+            return 3
+        return 2 if any(finding.level != "note" for finding in self.findings) else 0

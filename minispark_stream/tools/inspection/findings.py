@@ -2,12 +2,13 @@
 
 Each check is a function that makes findings from what was read:
 
-    uncommitted    a batch was planned and not finished: it runs again
+    restart        a restart fails, or runs a batch again
     gaps           a batch is missing in a log, between two others
     partitions     the number of shuffle partitions was changed, or a partition of an operator is missing
     growing        the state only ever grows
     ahead          there is state of versions that the logs do not know
     future         the watermark is later than the clock: a row with a wrong time has moved it
+    rewound        a source has lost its offset, and is read from its beginning again
     strays         there are temporary files of writers that died
     not_listed     there are directories or files that must not or cannot be read
 
@@ -37,21 +38,24 @@ def check(
     files: ReadOnlyFiles, logs: Logs, batches: Sequence[Batch], upcoming: NextBatch, operators: Sequence[Operator]
 ) -> Iterator[Finding]:
     """Every finding of every check."""
-    yield from uncommitted(upcoming)
+    yield from restart(upcoming)
     yield from gaps(logs)
     yield from partitions(batches, operators)
     yield from growing(operators)
     yield from ahead(batches, operators)
     yield from future(batches)
+    yield from rewound(batches)
     yield from strays(files)
     yield from not_listed(files)
 
 
-def uncommitted(upcoming: NextBatch) -> Iterator[Finding]:
-    """A batch was planned and not finished: it runs again."""
-    if upcoming.batch_id is None:
-        yield Finding("error", "logs", upcoming.says)
-    elif upcoming.rerun:
+def restart(upcoming: NextBatch) -> Iterator[Finding]:
+    """A restart fails, runs a batch again, or does what cannot be told."""
+    if (refused := upcoming.refused) is not None:
+        yield Finding("error", refused.where, f"a restart fails {refused.when}: {refused.quoted}{refused.says}")
+    elif (unknown := upcoming.unknown) is not None:
+        yield Finding("warning", unknown.where, f"what a restart does cannot be told: {unknown.says}")
+    if upcoming.rerun:
         yield Finding("warning", "logs", f"batch {upcoming.batch_id} was planned but is not committed: it runs again")
         if "disagree" in upcoming.says or "is empty" in upcoming.says:
             yield Finding("warning", "logs", upcoming.says)
@@ -136,6 +140,18 @@ def ahead_of_the_clock(watermark_ms: int | None, batch_ms: int | None = None) ->
         "row with a smaller event time is late until then. If that time was wrong: remove such rows before withWatermark, and "
         "begin with a new checkpoint, or with a copy from before that row"
     )
+
+
+def rewound(batches: Sequence[Batch]) -> Iterator[Finding]:
+    """The newest entry has no offset of a source that had one."""
+    known = [b for b in batches if b.offsets is not None]
+    newest = known[-1].offsets if known else None
+    for source_id, offset in (newest or {}).items():
+        if offset is None and any((b.offsets or {}).get(source_id) is not None for b in known[:-1]):
+            yield Finding(
+                "warning", f"offsets/{known[-1].batch_id}", f"source {source_id} has no offset here, although it had one "
+                "before: the next batch reads the source from its beginning again"
+            )
 
 
 def strays(files: ReadOnlyFiles) -> Iterator[Finding]:

@@ -40,7 +40,8 @@ class Held:
 
     `side` is 0 or 1 if it is a side of a join, whose state watermark decides; `variable` is the name of a state variable.
     `is_timer`: whether `until_ms` is the time of a timer, which fires when its clock is past it. `passed` is the number of rows
-    that a limit has let through; `has_schema` is False if nothing is known of the columns.
+    that a limit has let through; `has_schema` is False if nothing is known of the columns, or the
+    rows cannot be decoded.
     """
 
     operator: Operator
@@ -91,7 +92,10 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
     place = next(((part, f) for s in store.schemas for part in ("value", "key") for f in getattr(s, part).fields
                   if f.metadata and DELAY in f.metadata), None)
     delay_ms = None if place is None else as_int(place[1].metadata[DELAY])
-    nothing = Held(operator, store.num_keys or 0, delay_ms, None, "", side, has_schema=bool(store.schemas))
+    is_decoded = bool(store.schemas) and all(p.not_decoded is None for p in store.partitions)
+    nothing = Held(operator, store.num_keys or 0, delay_ms, None, "", side, has_schema=is_decoded)
+    if not is_decoded:
+        return nothing
     if operator.name == "globalLimit":  # (3)
         return replace(nothing, passed=_passed(report, operator, store))
     columns = [f.name for s in store.schemas for f in (*s.value.fields, *s.key.fields)]
@@ -101,7 +105,7 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
     try:
         found = report.rows(operator.operator_id, store=store.name, limit=MOST_ROWS)
     except DAMAGED:
-        return nothing
+        return replace(nothing, has_schema=False)
     ends: list[tuple[float, str]] = []
     rows = [one for row in found for one in _elements(row)]
     for row in rows:

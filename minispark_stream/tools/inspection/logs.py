@@ -1,15 +1,13 @@
-"""The batches of a checkpoint, and which of them comes next (Execution flow, step 1; SIGMOD'18 paper, section 6.1).
+"""The batches of a checkpoint, from its two logs (Execution flow, step 1; SIGMOD'18 paper, section 6.1).
 
 Models: what MicroBatchExecution.populateStartOffsets would find, without running anything.
 
 1. A batch is known if it has an entry in the offset log, in the commit log, or in both.
-2. engine/checkpointing/recovery.py decides, for the engine and for this module, which batch a restart runs; here are the words.
-3. Let O be the last batch of the offset log. A restart fails if offsets/O, offsets/(O - 1) (for O > 0), the last commit or
-   `metadata` cannot be read; if one of these but the commit is missing; or if there is state or a commit, but no O.
+2. An entry that cannot be read is a finding, and the other entries are still shown.
 
-    offsets/ 0 1 2   commits/ 0 1      batch 2 next, again: offsets/2 says what it reads, commits/2 is missing
+    offsets/ 0 1 2   commits/ 0 1      three batches, the last one not committed
 
-An entry that cannot be read is a finding, and the other entries are still shown.
+What a restart does with them is decided in restart/foretold.py.
 
 Nothing is written, and no session is needed.
 
@@ -19,7 +17,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from minispark_stream.engine.checkpointing.budget import LimitExceeded
@@ -28,10 +26,10 @@ from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMe
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqLog
-from minispark_stream.engine.checkpointing.recovery import LogState, decide
+from minispark_stream.engine.checkpointing.recovery import Restart, decide
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
-from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch
-from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.tools.inspection.contents import Batch, Finding
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles, is_unread
 
 T = TypeVar("T")
 UNREADABLE = (ValueError, RecursionError, OSError, PySparkException)
@@ -39,13 +37,18 @@ UNREADABLE = (ValueError, RecursionError, OSError, PySparkException)
 
 @dataclass(frozen=True)
 class Logs:
-    """The identity of the query and the entries of both logs, by batch id. An unreadable entry is None."""
+    """The identity of the query and the entries of both logs, by batch id. An unreadable entry is None; `errors` says why."""
 
     query_id: str | None
     offsets: dict[int, OffsetSeqBase | None]
     commits: dict[int, CommitMetadata | None]
-    has_state: bool
     findings: tuple[Finding, ...]
+    errors: Mapping[str, Exception] = field(default_factory=dict)
+
+    @property
+    def restart(self) -> Restart:
+        """Which batch comes next, from the ids of the entries alone."""
+        return decide(max(self.offsets, default=None), max(self.commits, default=None))
 
     @property
     def last_offsets(self) -> OffsetSeqBase | None:
@@ -72,7 +75,7 @@ class Logs:
 
 def read_logs(files: ReadOnlyFiles) -> Logs:
     """Read both logs and the identity of the query."""
-    findings: list[Finding] = []
+    findings = Findings()
     offset_log = OffsetSeqLog(files.folder("offsets", text=True))
     commit_log = CommitLog(files.folder("commits", text=True))
     offsets = _entries(files, "offsets", offset_log, findings, needed=2)
@@ -80,26 +83,32 @@ def read_logs(files: ReadOnlyFiles) -> Logs:
     query_id = None
     if "metadata" in files.files:
         query_id = attempt(lambda: read_id(files.folder("", text=True)), "metadata", findings)
-    elif offsets or commits:
-        findings.append(Finding("error", "metadata", "the file is missing, so nobody knows which query this is: no restart"))
-    has_state = any(name.startswith("state/") for name in files.files)
-    return Logs(query_id, offsets, commits, has_state, tuple(findings))
+    return Logs(query_id, offsets, commits, tuple(findings), findings.errors)
 
 
-def attempt(read: Callable[[], T], where: str, findings: list[Finding], level: str = "error") -> T | None:
+class Findings(list[Finding]):
+    """What was found while reading. `errors`: the files that could not be read, and why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: dict[str, Exception] = {}
+
+
+def attempt(read: Callable[[], T], where: str, findings: Findings, level: str = "error") -> T | None:
     """What `read` returns; None, and a finding, if the file is damaged or gone. Raises LimitExceeded."""
     try:
         return read()
     except LimitExceeded:
         raise
     except UNREADABLE as e:
+        findings.errors[where] = e  # (2)
         says = "nested too deeply" if isinstance(e, RecursionError) else str(e)
-        findings.append(Finding(level, where, says))
+        findings.append(Finding("note" if is_unread(e) else level, where, says))
         return None
 
 
 def _entries(
-    files: ReadOnlyFiles, folder: str, log: HDFSMetadataLog[T], findings: list[Finding], needed: int
+    files: ReadOnlyFiles, folder: str, log: HDFSMetadataLog[T], findings: Findings, needed: int
 ) -> dict[int, T | None]:
     """The entries of a log; a restart needs the last `needed` of them."""
     names = (name.removeprefix(f"{folder}/") for name in files.files if name.startswith(f"{folder}/"))
@@ -130,48 +139,3 @@ def batches(logs: Logs) -> tuple[Batch, ...]:  # (1)
             unreadable=tuple(unreadable),
         ))
     return tuple(found)
-
-
-def next_batch(logs: Logs) -> NextBatch:
-    """What a restart would do first."""
-    fails = _why_it_fails(logs)  # (3)
-    if fails:
-        return NextBatch(None, False, f"no batch: a restart fails, because {fails}")
-    restart = decide(max(logs.offsets, default=None), committed := max(logs.commits, default=None))  # (2)
-    if restart.logs is LogState.NEW:
-        return NextBatch(0, False, "batch 0 next: nothing was planned yet")
-    last = max(logs.offsets)
-    if restart.logs is LogState.DONE:
-        says = f"batch {last + 1} next, a new one: batch {last} is in both logs, so it is done. "
-        says += f"It begins where offsets/{last} ends"
-        if (entry := logs.offsets[last]) is not None and entry.metadata is None:
-            says += ". It was run with a continuous trigger, and a query in micro-batches cannot continue from it"
-        return NextBatch(restart.batch_id, False, says)
-    says = f"batch {last} next, again: offsets/{last} says what it reads"
-    if last in logs.commits:
-        says += f". It fails at its end, because commits/{last} exists already"
-    else:
-        says += f", but commits/{last} is missing, so it did not finish"
-    if committed is None and restart.logs is LogState.COMMITS_LOST:
-        says += f". commits/ is empty, although batch {last - 1} must have been committed before batch {last} was planned"
-    elif restart.logs is not LogState.UNFINISHED:
-        says += f". The last entry of commits/ is {committed}, although it should be {last - 1} or {last}: the logs disagree"
-    return NextBatch(restart.batch_id, restart.again, says)
-
-
-def _why_it_fails(logs: Logs) -> str:
-    if not logs.offsets:
-        left = "commits/" if logs.commits else "state/" if logs.has_state else ""
-        return f"{left} is not empty, although offsets/ is" if left else ""
-    last = max(logs.offsets)
-    if logs.query_id is None:
-        return "metadata is missing or cannot be read"
-    if logs.offsets[last] is None:
-        return f"offsets/{last} cannot be read"
-    if logs.commits and logs.commits[max(logs.commits)] is None:
-        return f"commits/{max(logs.commits)} cannot be read"
-    if last > 0 and last - 1 not in logs.offsets:
-        return f"offsets/{last - 1} is missing: batch {last} begins where it ends"
-    if last > 0 and logs.offsets[last - 1] is None:
-        return f"offsets/{last - 1} cannot be read"
-    return ""

@@ -24,18 +24,25 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.budget import LimitExceeded
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata, newest_metadata
 from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 from minispark_stream.extras.rocksdb.column_family_schemas import Family, decode_column_families, prefix
 from minispark_stream.tools.inspection.contents import Finding, Operator, Partition, Schemas, Store, VersionFiles
-from minispark_stream.tools.inspection.logs import Logs, attempt
-from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
+from minispark_stream.tools.inspection.logs import Findings, Logs, attempt
+from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles, is_unread
 from minispark_stream.tools.inspection.rocksdb.store_reader import FILE as ROCKSDB_FILE
 from minispark_stream.tools.inspection.rocksdb.stores import RocksDBStores
 from minispark_stream.tools.inspection.state_reader import StoreState, UnsafeRows, some_rows
-from minispark_stream.tools.inspection.store_versions import DAMAGED, DeltaReader, State, StoreVersions, num_bytes
+from minispark_stream.tools.inspection.store_versions import (
+    DAMAGED,
+    DeltaReader,
+    State,
+    StoreVersions,
+    num_bytes,
+)
 
 SAMPLE = 3  # rows to decode in each partition
 _NUMBER = "(0|[1-9][0-9]{0,17})"
@@ -46,12 +53,31 @@ Versions = dict[int, dict[str, int]]  # version -> kind of file -> bytes
 
 
 @dataclass(frozen=True)
+class StoreFolders:
+    """The folders of a store, one for each of its partitions. `key` is the schema of its keys, if it is known."""
+
+    operator_id: int
+    name: str
+    partitions: tuple[int, ...]
+    key: StructType | None
+
+    def of(self, partition: int) -> str:
+        """The folder of a partition."""
+        return f"state/{StateStoreId('', self.operator_id, partition, self.name).relative_path}"
+
+
+@dataclass(frozen=True)
 class Found:
-    """The operators, the stores from which their rows can be read, and what is wrong."""
+    """The operators, the stores from which their rows can be read, and what is wrong.
+
+    `errors`: the files that could not be read, and the folders of the stores whose next version cannot be loaded, and why.
+    """
 
     operators: tuple[Operator, ...]
     stores: tuple[StoreState, ...]
+    folders: tuple[StoreFolders, ...]
     findings: tuple[Finding, ...]
+    errors: Mapping[str, Exception]
 
 
 @dataclass(frozen=True)
@@ -66,8 +92,8 @@ class _Metadata:
 
 def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int) -> Found:
     """`next_version`: the version with which the next batch begins."""
-    findings: list[Finding] = []
-    operators, states = [], []
+    findings = Findings()
+    operators, states, folders = [], [], []
     by_store = _list(files)
     opener = RocksDBStores(files, logs)
     for operator_id in _operator_ids(files):
@@ -79,6 +105,8 @@ def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int) -> Found
         for name in sorted(of_operator.keys() | set(metadata.stores)):
             parts = of_operator.get(name, {})
             schemas = _schemas(files, operator_id, name, metadata, bool(parts), findings)
+            if name in metadata.stores or not metadata.stores:  # otherwise, the query does not open it
+                folders.append(StoreFolders(operator_id, name, tuple(sorted(parts)), schemas[0].key if schemas else None))
             if is_rocksdb:
                 opened = opener.open(operator_id, name, sorted(parts), schemas, metadata.properties)
             else:
@@ -94,7 +122,7 @@ def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int) -> Found
         provider = "RocksDB" if is_rocksdb else "HDFS-backed"
         operators.append(Operator(operator_id, metadata.name, metadata.num_partitions, tuple(shown), provider,
                                   metadata.properties))
-    return Found(tuple(operators), tuple(states), tuple(findings))
+    return Found(tuple(operators), tuple(states), tuple(folders), tuple(findings), findings.errors)
 
 
 # -- (1) the files ---------------------------------------------------------------------------------------------
@@ -135,16 +163,17 @@ def _open(files: ReadOnlyFiles, store_id: StateStoreId, logs: Logs, versions: Ve
 # -- (2) what they are -----------------------------------------------------------------------------------------
 
 
-def _metadata(files: ReadOnlyFiles, operator_id: int, findings: list[Finding]) -> _Metadata:
+def _metadata(files: ReadOnlyFiles, operator_id: int, findings: Findings) -> _Metadata:
     folder = f"state/{operator_id}/_metadata/"
     newest = newest_metadata([name.removeprefix(folder) for name in files.files if name.startswith(folder)])
     if newest is None:
-        findings.append(Finding("note", f"{folder}metadata", "missing; Spark writes it again at the next start"))
+        says = "missing: the next start compares the query's operators with nothing, and writes it again"
+        findings.append(Finding("note", f"{folder}metadata", says))
         return _Metadata()
     return _read_metadata(files, f"{folder}{newest}", findings)
 
 
-def _read_metadata(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> _Metadata:
+def _read_metadata(files: ReadOnlyFiles, name: str, findings: Findings) -> _Metadata:
     found = attempt(lambda: OperatorStateMetadata.from_text(_text(files, name)), name, findings)
     if found is None:
         return _Metadata()
@@ -168,7 +197,7 @@ def _text(files: ReadOnlyFiles, name: str) -> str:
 
 
 def _schemas(
-    files: ReadOnlyFiles, operator_id: int, store: str, metadata: _Metadata, has_state: bool, findings: list[Finding]
+    files: ReadOnlyFiles, operator_id: int, store: str, metadata: _Metadata, has_state: bool, findings: Findings
 ) -> tuple[Family, ...]:
     """The schemas of a store, or of its column families, those of the newest file last."""
     name = f"state/{StateStoreId('', operator_id, 0, store).relative_path}/_metadata/schema"
@@ -198,7 +227,7 @@ def _families(files: ReadOnlyFiles, name: str) -> list[Family]:
 
 
 def _partition(
-    stores: Sequence[StoreState], name: str, partition: int, next_version: int, findings: list[Finding]
+    stores: Sequence[StoreState], name: str, partition: int, next_version: int, findings: Findings
 ) -> list[Partition]:
     """A partition, once for each of the stores that are in the same files."""
     on_disk = stores[0].partitions[partition]
@@ -206,7 +235,7 @@ def _partition(
     shown = [Partition(partition, ()) for _ in stores]
     versions: list[list[VersionFiles]] = [[] for _ in stores]
     damages: list[tuple[int, Exception]] = []
-    is_known = False
+    is_known = next_version == 0
     for step in on_disk.replay(next_version):
         for store, of_store in zip(stores, versions):
             num_keys = step.state.num_keys(store.family.get(partition, b"")) if step.state else None
@@ -216,32 +245,21 @@ def _partition(
         if step.version == next_version and step.state is not None:
             is_known = True
             shown = [_with_rows(s, step.version, store, step.state, where, findings) for s, store in zip(shown, stores)]
-    if not is_known and next_version > 0:
-        damages, says, level = _cannot_be_loaded(damages, next_version, next_version in on_disk.versions)
-        findings.append(Finding(level, where, says))
+    if not is_known:
+        error = findings.errors[where] = on_disk.why_not_loaded(next_version) or ValueError("its files contradict each other")
+        says = f"version {next_version}, with which the next batch begins, cannot be loaded: {error}"
+        findings.append(Finding("note" if is_unread(error) else "error", where, says))
         shown = [replace(s, not_decoded=says) for s in shown]
+        damages = [(version, damage) for version, damage in damages if str(damage) != str(error)]
     for version, damage in damages:
-        level = "note" if version > next_version or isinstance(damage, LimitExceeded) else "warning"
+        level = "note" if version > next_version or is_unread(damage) else "warning"
         again = f" (the next batch does not read version {version})" if version > next_version else ""
         findings.append(Finding(level, where, f"{damage}{again}"))
     return [replace(s, versions=tuple(of_store)) for s, of_store in zip(shown, versions)]
 
 
-def _cannot_be_loaded(
-    damages: Sequence[tuple[int, Exception]], version: int, is_on_disk: bool
-) -> tuple[list[tuple[int, Exception]], str, str]:
-    """Why a version cannot be loaded: the other damages, the words, and the level."""
-    before = [d for d in damages if d[0] <= version]
-    if not is_on_disk or not before:
-        return list(damages), f"version {version}, with which the next batch begins, is not on disk", "error"
-    reason = before[-1]
-    level = "note" if isinstance(reason[1], LimitExceeded) else "error"
-    says = f"version {version}, with which the next batch begins, cannot be loaded: {reason[1]}"
-    return [d for d in damages if d is not reason], says, level
-
-
 def _with_rows(
-    shown: Partition, version: int, store: StoreState, state: State, where: str, findings: list[Finding]
+    shown: Partition, version: int, store: StoreState, state: State, where: str, findings: Findings
 ) -> Partition:
     entries = store.entries(shown.partition, state)
     shown = replace(shown, version=version, num_keys=len(entries), num_bytes=num_bytes(entries))

@@ -12,15 +12,21 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NoReturn
 
-from pyarrow import fs
+from pyarrow import ArrowException, fs
 
 from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
-from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, redacted
+
+
+class NotRead(ValueError):
+    """The system does not let a file be read."""
 
 
 class ReadOnlyFiles(CheckpointFileManager):
@@ -32,12 +38,15 @@ class ReadOnlyFiles(CheckpointFileManager):
 
     Attributes:
         not_listed: what the listing had to leave out: path -> reason.
+        folders: the folders that the listing has seen, by their paths relative to this directory.
     """
 
     def __init__(self, path: str, filesystem: fs.FileSystem | None, budget: Budget, text: bool = False):
-        super().__init__(path, filesystem)
+        with _in_one_line(path):
+            super().__init__(_as_pyarrow_calls_it(path), filesystem)
         self.budget, self._text = budget, text
         self.not_listed: dict[str, str] = {}
+        self.folders: set[str] = set()
 
     def folder(self, name: str, text: bool = False) -> ReadOnlyFiles:
         """The same for a subdirectory."""
@@ -68,6 +77,8 @@ class ReadOnlyFiles(CheckpointFileManager):
                     continue
                 if stat.S_ISREG(found.st_mode):
                     yield self._relative(path), found.st_size
+                elif stat.S_ISDIR(found.st_mode):
+                    self.folders.add(self._relative(path))
                 elif stat.S_ISLNK(found.st_mode):
                     self.not_listed[self._relative(path)] = "it is a symbolic link"
 
@@ -80,13 +91,16 @@ class ReadOnlyFiles(CheckpointFileManager):
 
     def _walk(self, filesystem: fs.FileSystem) -> Iterator[tuple[str, int]]:
         base = self._path.strip("/")
-        found = filesystem.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True))
+        with _in_one_line(self.root):
+            found = filesystem.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True))
         if not found:
             raise FileNotFoundError(f"{self.root} is not a directory with files")
         for info in found:
+            relative = info.path.strip("/").removeprefix(base).lstrip("/")
             if info.type == fs.FileType.File:
-                relative = info.path.strip("/").removeprefix(base).lstrip("/")
                 yield relative, info.size or 0
+            elif info.type == fs.FileType.Directory:
+                self.folders.add(relative)
 
     def list(self, name: str = "", only_files: bool = False) -> list[tuple[str, int, int]]:
         """As for any checkpoint; a folder that cannot be listed is already in `not_listed`, and is empty here."""
@@ -96,7 +110,7 @@ class ReadOnlyFiles(CheckpointFileManager):
             return []
 
     def open(self, name: str) -> bytes:  # (2)
-        """The content of a file. Raises FileNotFoundError, ValueError for a file that cannot be read, LimitExceeded."""
+        """The content of a file. Raises FileNotFoundError, NotRead, LimitExceeded."""
         path = self._full(name)
         try:
             if self._fs is None:
@@ -106,8 +120,10 @@ class ReadOnlyFiles(CheckpointFileManager):
                 return self._read(name, remote.size(), remote)
         except FileNotFoundError:
             raise
+        except IsADirectoryError as e:
+            raise FileNotFoundError(f"{self.root}/{name} is a folder") from e
         except OSError as e:
-            raise ValueError(f"{self.root}/{name}: {e.strerror or e}") from e
+            raise NotRead(f"{self.root}/{name}: {e.strerror or e}") from e
 
     def _read(self, name: str, size: int, file: Any) -> bytes:
         try:
@@ -128,6 +144,27 @@ class ReadOnlyFiles(CheckpointFileManager):
 
     def mkdirs(self, name: str = "") -> NoReturn:
         raise PermissionError(f"{self.root}: inspecting writes nothing")
+
+
+def is_unread(error: BaseException) -> bool:
+    """Whether a file is not damaged, but was not read: it needs too much memory, or the system does not allow it."""
+    return isinstance(error, (LimitExceeded, NotRead)) or error.__cause__ is not None and is_unread(error.__cause__)
+
+
+def _as_pyarrow_calls_it(path: str) -> str:
+    """A path of Hadoop's or Databricks' names: `s3a://bucket/x` is `s3://bucket/x`, and `dbfs:/x` is mounted at `/dbfs/x`."""
+    return re.sub("^dbfs:/+", "/dbfs/", re.sub("^s3[an]:", "s3:", path))
+
+
+@contextmanager
+def _in_one_line(where: str) -> Iterator[None]:
+    """Raise what a remote file system says (no credentials, no network) as an OSError with one line."""
+    try:
+        yield
+    except (ArrowException, NotImplementedError) as e:
+        if isinstance(e, (ValueError, OSError)):
+            raise
+        raise OSError(f"{redacted(where)} cannot be read: {str(e).strip().splitlines()[0]}") from e
 
 
 def _open_no_link(path: str, flags: int) -> int:

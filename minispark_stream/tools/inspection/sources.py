@@ -1,6 +1,7 @@
 """The sources of a checkpoint: which kinds they are, and what each batch read from them (Source document).
 
-1. The kind is not written down; it follows from the form of the offset and the directory sources/<i>/ (or sources/<name>/).
+1. The kind is not written down. It follows from what is in the directory sources/<i>/ (or sources/<name>/), and from the form
+   of the oldest offset whose form is known. Kafka and Event Hubs have offsets of one form: nothing says which of them it is.
 2. A file source's offset is a number in its own log, sources/<i>/. A batch reads the log entries after the offset of the
    batch before, up to its own. Entry n is the file `n`, or is repeated in a later compact file `m.compact`.
 
@@ -13,7 +14,7 @@ All files of the log are read once, and their entries are sorted by batch id, so
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,11 +31,16 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.engine.checkpointing.offset_seq_log import SOURCE_NAME
 from minispark_stream.tools.inspection.contents import Batch, Finding, SourceLog
-from minispark_stream.tools.inspection.logs import attempt
+from minispark_stream.tools.inspection.logs import Findings, attempt
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 
 MAX_SOURCES = 1000  # a log with more sources is forged
 SHOWN = 500  # characters of a log entry whose form is not known
+
+FILES, RATE, RATE_MICRO_BATCH, DELTA = "files", "rate", "rate-micro-batch", "delta"
+KAFKA = "offsets by partition: Kafka, Event Hubs or the like"
+NUMBER = "a number: memory, socket or the like"
+OTHER = "other"
 
 LogFile = tuple[int, str, int]  # batch id, name, size
 
@@ -43,7 +49,7 @@ def read_sources(
     files: ReadOnlyFiles, found: tuple[Batch, ...]
 ) -> tuple[tuple[SourceLog, ...], tuple[Batch, ...], tuple[Finding, ...]]:
     """The sources, the batches with the files that each one read, and what is wrong."""
-    findings: list[Finding] = []
+    findings = Findings()
     logs = _log_files(files)
     sources: list[SourceLog] = []
     by_source: dict[str, list[tuple[str, ...] | None]] = {}
@@ -51,15 +57,16 @@ def read_sources(
         offsets = [b.offsets.get(source_id) if b.offsets else None for b in found]
         latest = next((o for o in reversed(offsets) if o is not None), None)
         own_log = logs.get(source_id, [])
-        kind = kind_of(latest, bool(own_log))
+        kind = kind_of(offsets, _first_lines(files, source_id, own_log))
         source = SourceLog(source_id, kind, latest)
         by_source[source_id] = [None] * len(found)
-        if kind == "files":
+        if kind == FILES:
             entries = _file_entries(files, source_id, own_log, findings)
-            sizes = {name: f"{size:,} bytes" for _, name, size in own_log}
-            source = replace(source, num_files=len(entries), entries=sizes, paths=tuple(entry.path for entry in entries))
+            source = replace(
+                source, num_files=len(entries), entries={name: f"{size:,} bytes" for _, name, size in own_log},
+                paths=tuple(e.path for e in entries), logged=frozenset(e.batch_id for e in entries), errors=findings.errors,
+            )
             by_source[source_id] = files_of_batches(found, offsets, entries)
-            _check_log_reaches(source_id, found, offsets, entries, own_log, findings)
         else:
             source = replace(source, entries={
                 name: _beginning(files, f"sources/{source_id}/{name}", findings) for _, name, _ in own_log
@@ -74,29 +81,46 @@ def _numbers_first(source_id: str) -> tuple[bool, int, str]:
     return (number is None, number or 0, source_id)
 
 
-def kind_of(offset: str | None, has_log: bool) -> str:  # (1)
-    """`files`, `kafka`, `rate`, `rate-micro-batch`, `delta`, or `other`."""
+def kind_of(offsets: Sequence[str | None], log: str | None) -> str:  # (1)
+    """One of the names above, from the offsets of a source, the oldest first, and the beginning of its log (None: no log)."""
+    if log is not None and '{"path":"' in log:
+        return FILES
+    kinds = [_kind(offset, log is not None) for offset in offsets if offset is not None]
+    return next((kind for kind in kinds if kind != OTHER), OTHER)
+
+
+def _kind(offset: str, has_log: bool) -> str:
     match value := _value(offset):
         case {"logOffset": _}:
-            return "files"
+            return FILES
         case {"offset": _, "timestamp": _}:
-            return "rate-micro-batch"
+            return RATE_MICRO_BATCH
         case {"sourceVersion": _, "reservoirVersion": _}:
-            return "delta"
+            return DELTA
         case dict() if value and all(isinstance(v, dict) and all(p.isdigit() for p in v) for v in value.values()):
-            return "kafka"
+            return KAFKA
         case int() if has_log:
-            return "rate"
+            return RATE
         case int():
-            return "a number: memory, socket or the like"
+            return NUMBER
         case _:
-            return "other"
+            return OTHER
 
 
-def _value(offset: str | None) -> Any:
-    """The JSON value of an offset; None if there is none, or it is not JSON."""
+def _first_lines(files: ReadOnlyFiles, source_id: str, own_log: Sequence[LogFile]) -> str | None:
+    """The beginning of the newest file of a log that can be read; None if there is no file."""
+    for _, name, _ in reversed(own_log):
+        with files.budget.lent():
+            text = _beginning(files, f"sources/{source_id}/{name}", Findings())
+        if text:
+            return text
+    return "" if own_log else None
+
+
+def _value(offset: str) -> Any:
+    """The JSON value of an offset; None if it is not JSON."""
     try:
-        return None if offset is None else json.loads(offset)
+        return json.loads(offset)
     except (ValueError, RecursionError):
         return None
 
@@ -136,7 +160,7 @@ def _log_files(files: ReadOnlyFiles) -> dict[str, list[LogFile]]:
 
 
 def _file_entries(
-    files: ReadOnlyFiles, source_id: str, own_log: Sequence[LogFile], findings: list[Finding]
+    files: ReadOnlyFiles, source_id: str, own_log: Sequence[LogFile], findings: Findings
 ) -> list[FileEntry]:
     """Every entry of a file source's log, by the id under which the file was logged."""
     folder = files.folder(f"sources/{source_id}", text=True)
@@ -158,21 +182,6 @@ def read_entry(log: HDFSMetadataLog[Any], name: str) -> Any:
         raise ValueError(f"{log.files.root}/{name}: {e}") from e
 
 
-def _beginning(files: ReadOnlyFiles, name: str, findings: list[Finding]) -> str:
+def _beginning(files: ReadOnlyFiles, name: str, findings: Findings) -> str:
     data = attempt(lambda: files.open_text(name), name, findings)
-    return (data or b"")[:SHOWN].decode("utf-8", "replace")
-
-
-def _check_log_reaches(
-    source_id: str, found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry],
-    own_log: Sequence[LogFile], findings: list[Finding],
-) -> None:
-    """Each offset that a restart may need must be in the source's log."""
-    ids = [entry.batch_id for entry in entries]
-    in_names = {batch_id for batch_id, _, _ in own_log}
-    for batch, offset in list(zip(found, offsets))[-2:]:
-        n = log_offset(offset)
-        if n is None or n < 0 or n in in_names or (at := bisect_left(ids, n)) < len(ids) and ids[at] == n:
-            continue
-        says = f"batch {batch.batch_id} reads up to entry {n}, which the log does not have: running it again would fail"
-        findings.append(Finding("error", f"sources/{source_id}", says))
+    return (data or b"").removeprefix(b"\0")[:SHOWN].decode("utf-8", "replace")  # Kafka's begins with a byte for Spark 2.1.0

@@ -28,6 +28,7 @@ from minispark_stream.tools.inspection.store_versions import State, StoreVersion
 
 T = TypeVar("T")
 _AT_ONCE = 10_000  # keys that are decoded together to compare them
+NO_VALUE = b"\1" + bytes(15)  # a row of one null: the value of dropDuplicates; up to Spark 3.3, its schema is that of the input
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class UnsafeRows:
         return decode_columns(UnsafeRowCodec(self.key), keys, budget)
 
     def value_rows(self, keys: Sequence[bytes], values: Sequence[bytes], budget: Budget) -> list[dict[str, Any]]:
+        if len(self.value.fields) > 1 and all(value == NO_VALUE for value in values):
+            return [{} for _ in values]
         return decode_rows(UnsafeRowCodec(self.value), values, budget)
 
 

@@ -21,6 +21,7 @@ Differs from Spark: a restart reads only the files that it needs, so damage in t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,18 +33,31 @@ from minispark_stream.engine.state.replay import bases
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_records import records
 from minispark_stream.extras.rocksdb.changes import Append, Changes
+from minispark_stream.tools.inspection.read_only_files import NotRead, is_unread
 
 DAMAGED = (ValueError, PySparkException, OSError)
+
+
+class NotLoaded(ValueError):
+    """A version cannot be loaded. `condition`: Spark's error condition for it."""
+
+    def __init__(self, message: str, condition: str):
+        super().__init__(message)
+        self.condition = condition
 
 
 class StoreReader(Protocol):
     """Reads the files of a store. `delta` and `snapshot` are the suffixes of their names; a key begins with `family_size` bytes
     that identify its column family; `reads_all`: whether all files may be read to find the number of keys of each version.
+    `missing`: Spark's error condition if a file does not exist; `goes_back`: whether Spark goes back to an older snapshot even
+    if a delta after it is missing, which is the error then.
     """
 
     root: str
     delta: str
     snapshot: str
+    missing: str
+    goes_back: bool
     family_size: int
     reads_all: bool
 
@@ -55,7 +69,8 @@ class StoreReader(Protocol):
 class DeltaReader:
     """The files of an HDFS-backed store."""
 
-    delta, snapshot, family_size = "delta", "snapshot", 0
+    delta, snapshot, family_size, goes_back = "delta", "snapshot", 0, True
+    missing = "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
 
     def __init__(self, files: StateFiles, reads_all: bool):
         self.files, self.root, self.reads_all = files, files.root, reads_all
@@ -111,6 +126,8 @@ class State:
 
 def _without_frames(error: Exception) -> Exception:
     """The error without the calls in which it was raised: what these had read would stay in memory as long as the error."""
+    if is_unread(error) and not isinstance(error, LimitExceeded):
+        return NotRead(str(error))
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -147,24 +164,41 @@ class StoreVersions:
             before = state if version == last + 1 else None  # (2)
             state, damage = self._step(before, version)
             if state is None and damage is None and (was_known or version != last + 1):
-                damage = ValueError(f"{self.reader.root}: {self._lacks(last, version)}")
+                damage = self._missing(self._lacks(last, version))
             yield Step(version, state, damage)
             last, was_known = version, state is not None
 
     def load(self, version: int) -> State:  # (3)
         """One version. Raises ValueError if it is not on disk, or the error of the files that it needs."""
+        found = self._load(version)
+        if isinstance(found, State):
+            return found
+        raise found[0]
+
+    def why_not_loaded(self, version: int) -> Exception | None:
+        """Why a restart cannot load a version; None if it can."""
+        found = self._load(version)
+        if isinstance(found, State):
+            return None
+        decisive = found[-1] if self.reader.goes_back else found[0]
+        known = decisive.getCondition() if isinstance(decisive, PySparkException) else getattr(decisive, "condition", None)
+        why = NotLoaded(re.sub(r"^\[[A-Z_.]+\] ", "", str(found[0])), known or "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED")
+        return found[0] if is_unread(found[0]) else why
+
+    def _load(self, version: int) -> State | list[Exception]:
+        """The version, or the errors of all bases that were tried."""
         if version == 0:
             return self._nothing()
         if version not in self.versions:
             on_disk = f"{min(self.versions)} to {max(self.versions)} are" if self.versions else "none is"
-            raise ValueError(f"{self.reader.root}: version {version} is not on disk, {on_disk}")
+            return [self._missing(f"version {version} is not on disk, {on_disk}")]
         errors: list[Exception] = []
         for base in bases(self._snapshots(), version):
             try:
                 return self._load_from(base, version)
             except DAMAGED as e:
                 errors.append(_without_frames(e))
-        raise errors[0]
+        return errors
 
     def load_two(self, a: int, b: int) -> tuple[State, State]:
         """Two versions; the later one is made from the earlier one if the deltas between them exist. Raises: as `load` does."""
@@ -186,12 +220,12 @@ class StoreVersions:
         last = base
         for v in [v for v in self.versions if base < v <= version]:
             if v != last + 1 or self.reader.delta not in self.versions[v]:
-                raise ValueError(f"{self.reader.root}: {self._lacks(last, v)}")
+                raise self._missing(self._lacks(last, v))
             state.apply(self._delta(v))
             self._check(state, v)
             last = v
         if last != version:
-            raise ValueError(f"{self.reader.root}: version {version} is not on disk")
+            raise self._missing(f"version {version} is not on disk")
         return state
 
     def _step(self, before: State | None, version: int) -> tuple[State | None, Exception | None]:
@@ -240,6 +274,9 @@ class StoreVersions:
                 f"memory; {self.budget.left:,} are left: allow more with --max-bytes (max_bytes)"
             )
 
+    def _missing(self, what: str) -> NotLoaded:
+        return NotLoaded(f"{self.reader.root}: {what}", self.reader.missing)
+
     def _lacks(self, last: int, version: int) -> str:
         delta = self.reader.delta
         if version == last + 1:
@@ -247,3 +284,4 @@ class StoreVersions:
         if version == last + 2:
             return f"{last + 1}.{delta} is missing"
         return f"{last + 1}.{delta} to {version - 1}.{delta} are missing"
+

@@ -34,6 +34,7 @@ from minispark_stream.tools.inspection.contents import (
 
 SHOWN = 20  # batches, files and partitions
 WIDTH = 100
+CUT = "…"  # how `clip` ends what is longer
 
 
 def to_text(report: Contents) -> str:
@@ -46,6 +47,8 @@ def to_text(report: Contents) -> str:
     if report.findings:
         lines += ["", "findings", *(f"  {finding}" for finding in report.findings)]
     lines += ["", *_batches(report.batches), *_sources(report.sources, report.batches), *_confs(report.batches)]
+    if any(CUT in line for line in lines):
+        lines += ["", f"(What ends with {CUT} is cut: inspect --json and report.to_json() have all of it.)"]
     lines += ["", "state", *(line for operator in report.operators for line in _operator(operator))]
     if not report.operators:
         lines.append("  none: no stateful operator has run")

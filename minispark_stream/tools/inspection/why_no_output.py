@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -42,9 +42,10 @@ FOREACH_BATCH = "ForeachBatchSink"  # as progress reports call it
 
 @dataclass(frozen=True)
 class OutputExplanation:
-    """The answer: (topic, words), in the order in which they should be read."""
+    """The answer: (topic, words), in the order in which they should be read; and the exit code of `why CHECKPOINT`."""
 
     lines: tuple[tuple[str, str], ...]
+    exit_code: int = 0
 
     def __str__(self) -> str:
         width = max((len(topic) for topic, _ in self.lines), default=0) + 3
@@ -62,6 +63,8 @@ def explain(asked: Asked) -> OutputExplanation:
     lines = [("error", f"the query ended: {asked.error}")] if asked.error else []
     if asked.is_active is False and not asked.error:
         lines.append(("query", "it has ended, so nothing comes out until it is started again"))
+    if asked.report is not None and not asked.progress:
+        lines.append(("restart", asked.report.next.says))
     lines += _in_and_out(asked)
     lines += _on_the_way(asked)
     held = list(held_by(asked.report)) if asked.report is not None else []  # (1)
@@ -82,7 +85,8 @@ def explain_checkpoint(checkpoint: str) -> OutputExplanation:
         FileNotFoundError: there is no such directory.
         ValueError: the directory is not a checkpoint.
     """
-    return explain(Asked(inspect(checkpoint)))
+    report = inspect(checkpoint)
+    return replace(explain(Asked(report)), exit_code=report.exit_code)
 
 
 def _nothing(asked: Asked) -> str:

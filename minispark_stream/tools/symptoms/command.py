@@ -5,8 +5,9 @@
     why -                        the same for what comes from the standard input
     why CHECKPOINT               what is in its state, and what it waits for
 
-The exit code is 0 if an entry fits or the checkpoint could be read, and 1 otherwise; one line on stderr says why a path cannot
-be read.
+The exit code of a message is 0 if an entry fits, and 1 otherwise. That of a checkpoint is 0 if nothing is wrong, 1 if a restart
+fails, 2 if there is something to look at, and 3 if this cannot be told. It is also 3 if a path cannot be read, and one line on
+stderr says why.
 """
 
 from __future__ import annotations
@@ -22,6 +23,6 @@ def run(asked: str) -> int:
         found = look_up(sys.stdin.read()) if asked == "-" else answer(asked)
     except (OSError, ValueError) as e:
         print(f"why: {' '.join(str(e).split())}", file=sys.stderr)
-        return 1
+        return 3
     print(found)
-    return 1 if isinstance(found, Answer) and not found.found else 0
+    return int(not found.found) if isinstance(found, Answer) else found.exit_code

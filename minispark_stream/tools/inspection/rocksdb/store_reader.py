@@ -34,6 +34,7 @@ from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
+from minispark_stream.tools.inspection.store_versions import NotLoaded
 
 T = TypeVar("T")
 READS_ALL = 8 << 20  # bytes of files: SST files take a second for a megabyte or two
@@ -79,7 +80,8 @@ class RocksDBReader:
         unique_ids: version -> unique id, as far as the commit log knows.
     """
 
-    delta, snapshot = "changelog", "zip"
+    delta, snapshot, goes_back = "changelog", "zip", False
+    missing = "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE"
 
     def __init__(
         self, files: ReadOnlyFiles, sizes: Mapping[str, int], cache: SstCache, conf: FormatConf, unique_ids: Mapping[int, str],
@@ -116,7 +118,8 @@ class RocksDBReader:
             if path not in self.sizes:
                 raise ValueError(f"{self.root}/{path}, which {name} names, is missing")
             if self.sizes[path] != size:
-                raise ValueError(f"{self.root}/{path} has {self.sizes[path]:,} bytes, but {name} says {size:,}")
+                text = f"{self.root}/{path} has {self.sizes[path]:,} bytes, but {name} says {size:,}"
+                raise NotLoaded(text, "CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE")
             entries, taken = self.cache.read(f"{self.root}/{path}", partial(self._table, path))
             self.budget.take(taken)
             found += entries
@@ -139,10 +142,12 @@ class RocksDBReader:
             return next(iter(names.values()))
         if version not in self._ids:
             self._ids.update({v: i for v, i in self._lineage_after(version).items() if v not in self._ids})
-        if (unique_id := self._ids.get(version)) is None:
+        if not (unique_id := self._ids.get(version)) and None in names:
+            return names[None]
+        if unique_id is None:
             raise ValueError(f"{self.root}: version {version} was written {len(names)} times, and nothing says which counts")
         if unique_id not in names:
-            raise ValueError(f"{self.root}/{version}_{unique_id}.{suffix}, which the commit log names, is missing")
+            raise NotLoaded(f"{self.root}/{version}_{unique_id}.{suffix}, which the commit log names, is missing", self.missing)
         return names[unique_id]
 
     def _lineage_after(self, version: int) -> dict[int, str]:

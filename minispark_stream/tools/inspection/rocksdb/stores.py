@@ -94,12 +94,19 @@ class RocksDBStores:
         return RocksDBReader(self.files.folder(folder), sizes, self._cache, self.conf, ids)
 
     def _unique_ids(self, operator_id: int, name: str, partition: int) -> dict[int, str]:
-        """Version -> unique id, as the commit log has it: one for each partition, or one for each store of a join."""
+        """Version -> unique id, as the commit log has it: one for each partition, or one for each store of a join.
+
+        The version with which a restart begins has that of the newest commit, or "".
+        """
         found = {}
         for batch_id, commit in self.logs.commits.items():
             of_operator = (commit.state_unique_ids or {}).get(str(operator_id)) if commit else None
             if (unique_id := ids_by_store(of_operator, partition).get(name)) is not None:
                 found[batch_id + 1] = unique_id
+        newest = max(self.logs.commits, default=None)
+        commit = None if newest is None else self.logs.commits[newest]
+        of_operator = (commit.state_unique_ids or {}).get(str(operator_id)) if commit else None
+        found[self.logs.restart.batch_id] = ids_by_store(of_operator, partition).get(name, "")  # a restart has only these
         return found
 
 

@@ -361,7 +361,7 @@ def entries(*names: str, batch_id: int) -> tuple[FileEntry, ...]:
 
 @pytest.mark.parametrize(
     ("offset", "entry"),
-    [('{"logOffset":3}', 3), ('{"logOffset":true}', None), ('{"offset":3}', None), ("3", None), ("[" * 100_000, None), (None, None)],
+    [('{"logOffset":3}', 3), ('{"logOffset":true}', None), ('{"offset":3}', None), ("3", 3), ("3x", None), ("[" * 100_000, None), (None, None)],
 )
 def test_an_offset_of_a_file_source_names_an_entry_of_its_log(offset: str | None, entry: int | None) -> None:
     assert log_offset(offset) == entry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from minispark_stream.engine.checkpointing.lz4_block import compress
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.engine.checkpointing.stream_metadata import read_or_create
 from minispark_stream.tools.cli import main
-from minispark_stream.tools.inspection.contents import StateRow
+from minispark_stream.tools.inspection.contents import Refusal, StateRow
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.store_versions import DeltaReader
@@ -57,17 +58,19 @@ def test_batches_have_offsets_watermarks_times_confs_commits_and_files(checkpoin
     first, second, third = inspect(str(checkpoint)).batches
     assert [b.offsets for b in (first, second, third)] == [{"0": f'{{"logOffset":{n}}}'} for n in (0, 1, 1)]
     assert (second.watermark_ms, second.next_watermark_ms) == (NOON_MS, NOON_MS + 300_000)
-    assert second.timestamp_ms == 1_700_000_000_001
+    assert second.timestamp_ms == 1_710_000_000_001
     assert second.conf["spark.sql.shuffle.partitions"] == "2"
     assert [b.committed for b in (first, second, third)] == [True] * 3
     assert [b.files for b in (first, second, third)] == [{"0": ("file:///in/0.json",)}, {"0": ("file:///in/1.json",)}, {"0": ()}]
 
 
-def test_a_bare_number_is_no_offset_of_a_file_source(checkpoint: Path) -> None:
-    """A restart refuses it, too."""
-    entry = checkpoint / "offsets/0"
-    entry.write_text(entry.read_text().replace('{"logOffset":0}', "0"))
-    assert [batch.files for batch in inspect(str(checkpoint)).batches] == [{"0": ()}, {"0": None}, {"0": ()}]
+def test_spark_2_1_wrote_the_offset_of_a_file_source_as_a_number(checkpoint: Path) -> None:
+    before = inspect(str(checkpoint))
+    for entry in (checkpoint / "offsets").iterdir():
+        entry.write_text(re.sub(r'\{"logOffset":(\d)\}', r"\1", entry.read_text()))
+    report = inspect(str(checkpoint))
+    assert [b.files for b in report.batches] == [b.files for b in before.batches] and report.sources[0].kind == "files"
+    assert report.next == before.next
 
 
 def test_the_state_is_decoded(checkpoint: Path) -> None:
@@ -185,7 +188,11 @@ def test_a_commit_without_its_offsets_stands_in_the_way_of_the_batch_before(chec
     report = inspect(str(checkpoint))
     assert (report.next.batch_id, report.next.rerun) == (1, True)
     assert report.next.says.startswith(
-        "batch 1 next, again: offsets/1 says what it reads. It fails at its end, because commits/1 exists already. The last"
+        "batch 1 next, again: offsets/1 says what it reads. The last entry of commits/ is 2, although it should be 0 or 1"
+    )
+    assert report.next.refused == Refusal(
+        "at the end of its first batch", "commits/1", "it exists already, so the batch cannot be committed",
+        "CONCURRENT_STREAM_LOG_UPDATE",
     )
 
 
@@ -196,7 +203,8 @@ def test_offsets_that_somebody_has_deleted(checkpoint: Path, left: str) -> None:
         shutil.rmtree(checkpoint / "commits")
     report = inspect(str(checkpoint))
     assert (report.next.batch_id, report.next.rerun) == (None, False)
-    assert f"error: logs: no batch: a restart fails, because {left}/ is not empty, although offsets/ is" in findings(report)
+    assert report.next.refused is not None and report.exit_code == 1
+    assert {"commits": "commits/2 exists", "state": "state/ is not empty"}[left] in report.next.refused.says
     assert not any("without the state" in finding for finding in findings(report))
 
 
@@ -205,8 +213,14 @@ def test_who_goes_on_from_a_continuous_query(checkpoint: Path) -> None:
     version, _, *sources = offsets.read_text().split("\n")
     offsets.write_text("\n".join([version, "", *sources]))
     report = inspect(str(checkpoint))
-    assert report.next.batch_id == 3
-    assert report.next.says.endswith("It was run with a continuous trigger, and a query in micro-batches cannot continue from it")
+    assert report.next.batch_id is None and "it was run with a continuous trigger" in report.next.says
+    for entry in (checkpoint / "offsets").iterdir():
+        version, _, *sources = entry.read_text().split("\n")
+        entry.write_text("\n".join([version, "", *sources]))
+    (checkpoint / "commits/2").unlink()
+    upcoming = inspect(str(checkpoint)).next  # the same query goes on after the last epoch that was committed
+    assert (upcoming.batch_id, upcoming.rerun) == (2, True)
+    assert upcoming.says.startswith("epoch 2 next: it begins where offsets/1 ends. It was run with a continuous trigger")
 
 
 def test_a_folder_that_is_a_link_is_said_to_be_left_out(checkpoint: Path) -> None:
@@ -216,7 +230,7 @@ def test_a_folder_that_is_a_link_is_said_to_be_left_out(checkpoint: Path) -> Non
 
 
 def test_a_new_query_begins_with_batch_0(tmp_path: Path) -> None:
-    (tmp_path / "metadata").write_text('{"id":"1"}')
+    (tmp_path / "metadata").write_text('{"id":"00000000-0000-4000-8000-000000000000"}')
     report = inspect(str(tmp_path))
     assert (report.next.batch_id, report.next.rerun, report.batches, findings(report)) == (0, False, (), [])
 
@@ -225,7 +239,7 @@ def test_a_new_query_begins_with_batch_0(tmp_path: Path) -> None:
     ("lost", "says"),
     [
         ("metadata", "the file is missing, so nobody knows which query this is"),
-        ("offsets/1", "offsets/1 is missing: batch 2 begins where it ends"),
+        ("offsets/1", 'offsets/1: a restart fails in its first batch: "batch 1 doesn\'t exist": it is missing: batch 2 begins'),
     ],
 )
 def test_a_restart_that_fails(checkpoint: Path, lost: str, says: str) -> None:
@@ -248,9 +262,9 @@ def test_a_missing_delta(checkpoint: Path) -> None:
     (checkpoint / "state/0/1/2.delta").unlink()
     report = inspect(str(checkpoint))
     (finding,) = findings(report)
-    assert finding.startswith("error: state/0/1: version 3, with which the next batch begins, cannot be loaded")
-    assert finding.endswith("2.delta is missing")
-    assert "It may fail: state/0/1" in report.next.says
+    condition = "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
+    assert finding == f"error: state/0/1: a restart fails in its first batch: [{condition}] cannot be loaded: 2.delta is missing"
+    assert f"It fails in its first batch: [{condition}] state/0/1: cannot be loaded" in report.next.says
     with pytest.raises(ValueError, match="2.delta is missing"):
         report.rows(partition=1)
     assert len(report.rows(partition=0)) == 1
@@ -281,7 +295,8 @@ def test_a_damaged_snapshot_is_found_though_the_deltas_are_there(checkpoint: Pat
 def test_a_missing_version_in_one_partition(checkpoint: Path) -> None:
     (checkpoint / "state/0/1/3.delta").unlink()
     assert findings(inspect(str(checkpoint))) == [
-        "error: state/0/1: version 3, with which the next batch begins, is not on disk"
+        "error: state/0/1: a restart fails in its first batch: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] "
+        "cannot be loaded: version 3 is not on disk, 1 to 2 are"
     ]
 
 
@@ -334,7 +349,10 @@ def test_temporary_files(checkpoint: Path) -> None:
 
 def test_a_source_log_that_lacks_what_a_batch_read(checkpoint: Path) -> None:
     (checkpoint / "sources/0/1").unlink()
-    assert any("sources/0: batch 2 reads up to entry 1, which the log does not have" in f for f in findings(inspect(str(checkpoint))))
+    log_batch(checkpoint, 3, '{"logOffset":2}')
+    (checkpoint / "commits/3").unlink()
+    (finding,) = (f for f in findings(inspect(str(checkpoint))) if "error" in f)
+    assert "\"batch 2 doesn't exist\": batch 3 reads the entries 2 to 2 of the log" in finding
 
 
 def test_a_compacted_source_log(checkpoint: Path) -> None:
@@ -370,7 +388,7 @@ def test_an_unreadable_log_entry_does_not_hide_the_others(checkpoint: Path) -> N
     report = inspect(str(checkpoint))
     (finding,) = report.findings
     assert finding.level == "warning" and finding.where == "offsets/0"
-    assert "MALFORMED_LOG_FILE" in finding.says and f"{checkpoint}/offsets/0" in finding.says
+    assert "MALFORMED_LOG_FILE" in finding.says and "Failed to read log file offsets/0" in finding.says
     assert [b.unreadable for b in report.batches] == [("offsets/0",), (), ()]
 
 
@@ -412,10 +430,11 @@ def test_what_cannot_be_listed_is_named(checkpoint: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "scandir", refuse)
     report = inspect(str(checkpoint))
-    named = {f.where: f.says for f in report.findings if f.level == "warning"}
+    named = {f.where: f.says for f in reversed(report.findings) if f.level == "warning"}
     assert named["sources/0"] == "left out, because it cannot be listed: Permission denied"
-    assert named["offsets/99"] == named["commits/99"] == "left out, because it is a symbolic link"
-    assert "password" not in str(report) and report.next.batch_id == 3
+    assert named["commits/99"] == "left out, because it is a symbolic link"
+    assert named["offsets/99"] == "what a restart does cannot be told: it is a symbolic link"
+    assert "password" not in str(report) and report.next.unknown is not None and report.exit_code == 3
     with pytest.raises(ValueError, match="commits/99: Too many levels of symbolic links"):
         ReadOnlyFiles(str(checkpoint), None, Budget(1000)).open("commits/99")
 
@@ -431,11 +450,13 @@ def test_a_directory_that_is_no_checkpoint(tmp_path: Path) -> None:
 def test_no_more_is_read_than_allowed(checkpoint: Path) -> None:
     with pytest.raises(LimitExceeded, match="offsets/0: more than 300 bytes of memory: allow more with --max-bytes"):
         inspect(str(checkpoint), max_bytes=300)
+    assert main(["inspect", str(checkpoint), "--max-bytes", "10"]) == 3
     big = [(minute, "x" * 100, 1) for minute in range(2000)]
     state_files(checkpoint, 0).write_delta(3, [(keys_of(big), values_of(big))])
     report = inspect(str(checkpoint), max_bytes=100_000)
     (finding,) = report.findings
-    assert finding.level == "note" and "state/0/0/3.delta: more than 100,000 bytes of memory" in finding.says
+    assert finding.level == "warning" and finding.says.startswith("what a restart does cannot be told: ")
+    assert "3.delta: more than 100,000 bytes of memory" in finding.says and report.exit_code == 3
     (checkpoint / "state/0/0/3.delta").write_bytes(compress(bytes(8 * 10_000) + b"\xff" * 4))  # empty keys, empty values
     assert "more than 100,000 bytes of memory" in inspect(str(checkpoint), max_bytes=100_000).findings[0].says
     assert report.operators[0].stores[0].partitions[0].num_keys is None
@@ -484,8 +505,8 @@ def test_html_and_text_obey_nothing_that_a_file_says(checkpoint: Path, tmp_path:
 # --- the command -----------------------------------------------------------------------------------------------
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert main(["inspect", *map(str, arguments)]) == 0
+def run(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
+    assert main(["inspect", *map(str, arguments)]) == code
     return capsys.readouterr().out
 
 
@@ -510,13 +531,13 @@ def test_the_command_prints_no_escapes_of_a_terminal(
         (checkpoint / f"state/0/0/{name}/1.delta").write_bytes(b"junk")
     (tmp_path / "other/\x1b[31m").mkdir(parents=True)
     (tmp_path / "other/\x1b[31m/\x9b.tmp").touch()
-    shown = [run(capsys, checkpoint), run(capsys, checkpoint, "--json")]
-    assert main(["inspect", str(tmp_path / "other")]) == 1
+    shown = [run(capsys, checkpoint, code=2), run(capsys, checkpoint, "--json", code=2)]  # these are not stores
+    assert main(["inspect", str(tmp_path / "other")]) == 3
     shown.append(capsys.readouterr().err)
     assert all("\\u001b[31m" in text and "\x1b" not in text and "\x9b" not in text for text in shown)
     assert "\x9b31m" in [store["name"] for store in json.loads(shown[1])["operators"][0]["stores"]]
 
 
 def test_the_command_fails_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", str(tmp_path / "nowhere")]) == 1
+    assert main(["inspect", str(tmp_path / "nowhere")]) == 3
     assert capsys.readouterr().err == f"inspect: file:{tmp_path}/nowhere is not a directory\n"

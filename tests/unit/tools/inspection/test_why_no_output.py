@@ -41,6 +41,7 @@ def test_a_checkpoint_says_what_it_holds_and_what_would_have_to_arrive(tmp_path:
     monkeypatch.setattr(hand_made, "KEY", delayed)
     answer = explain_output(windowed_count(tmp_path))
     assert answer.lines == (
+        ("restart", "batch 3 next, a new one: batch 2 is in both logs, so it is done. It begins where offsets/2 ends"),
         ("batches", "3 batches committed, the last is 2"),
         ("held", "operator 0 (stateStoreSave): 1 key, the first to leave is window=[2024-01-01 12:05, 12:10) k=a"),
         ("watermark", "2024-01-01 12:05:00"),

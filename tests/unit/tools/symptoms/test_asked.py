@@ -29,7 +29,7 @@ def test_a_message_is_no_path(message: str) -> None:
 
 @pytest.mark.parametrize("path", ["/no/such/folder", "file:///no/such/folder", "cp/nowhere", "~/no such folder"])
 def test_a_path_that_is_not_there_is_said_to_be_not_there(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["why", path]) == 1
+    assert main(["why", path]) == 3
     assert capsys.readouterr() == ("", f"why: there is nothing at {path}\n")
 
 
@@ -39,7 +39,7 @@ def test_a_message_that_begins_with_a_path_is_a_message(capsys: pytest.CaptureFi
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["why", str(tmp_path)]) == 1
+    assert main(["why", str(tmp_path)]) == 3
     assert "is not the checkpoint of a streaming query" in capsys.readouterr().err
 
 
