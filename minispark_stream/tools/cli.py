@@ -3,6 +3,7 @@
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
+    python -m minispark_stream inspect OUT         which files the manifest of a file sink lists, and which are there
     python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
     python -m minispark_stream why CHECKPOINT      why a query emits nothing
@@ -151,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--first-day", type=date.fromisoformat, default=date(2013, 1, 9), help="YYYY-MM-DD, in 2013")
     demo.add_argument("--days", type=at_least(1), default=2, help="days of flights (2)")
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
-    add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint"))
+    add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint, or in the folder of a file sink"))
     add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
     why = commands.add_parser("why", help="what an error message means, or why the query of a checkpoint emits nothing")
     why.add_argument("message", help="a message, a condition, a question, a log file (- for stdin), or a checkpoint")
@@ -163,7 +164,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", help="directory or URI")
+    parser.add_argument("checkpoint", help="directory or URI: a checkpoint, or the folder that a file sink wrote")
+    parser.add_argument("--checkpoint", dest="of_sink", metavar="CP", help="whether a sink's folder fits this one")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--html", metavar="OUT", help="write a page")

@@ -6,6 +6,7 @@ watermark and state metrics of every batch, and at the end every file of the che
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,3 +60,22 @@ def test_the_other_engine_finishes_a_batch_that_was_only_planned(compare: Compar
 
     query = lambda s, d: timed(read_random(s, d)).groupBy(F.window("ts", "10 minutes"), "k").count()
     compare(query, FEED, restart_after=dict.fromkeys(range(4), lose_last_commit), relay=relay)
+
+
+def test_only_the_file_of_the_schema_tells_an_explicit_usual_collation(spark: Any, mini: Any, tmp_path: Path) -> None:
+    """A schema in which Spark writes the collation, and the model does not; each engine goes on with the other's."""
+    schemas: dict[str, list[str]] = {}
+    for begins, goes_on in ((spark, mini), (mini, spark)):
+        folder = tmp_path / type(begins).__name__
+        schema = folder / "checkpoint/state/0/0/_metadata/schema"
+        for i, session in enumerate((begins, goes_on, begins)):
+            (folder / "in").mkdir(parents=True, exist_ok=True)
+            (folder / f"in/{i}.json").write_text('{"k":"a"}\n{"k":"b"}\n')
+            keys = session.readStream.schema("k string").json(str(folder / "in")).selectExpr("k COLLATE UTF8_BINARY AS k")
+            writer = keys.groupBy("k").count().writeStream.format("memory").queryName("counts").outputMode("complete")
+            writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+            rows = sorted(tuple(row) for row in session.table("counts").collect())
+            assert rows == [("a", i + 1), ("b", i + 1)]
+        schemas["spark" if begins is spark else "model"] = re.findall(r'\{"type":"struct".*?\]\}', schema.read_text("latin-1"))
+    of_model = [one.replace('"string"', '"string collate UTF8_BINARY"') for one in schemas["model"]]
+    assert schemas["spark"] == of_model != schemas["model"]

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.inspection.sink_folder import inspect_sink
 
 pytestmark = pytest.mark.usefixtures("spark_files")
 
@@ -250,6 +251,48 @@ def test_a_manifest_that_lacks_a_file_stops_the_sink_when_it_compacts(spark, ses
                 query.awaitTermination()
             words = rf"\[BATCH_METADATA_NOT_FOUND\] Unable to find batch file:{output}/_spark_metadata/0\. .*SQLSTATE: 42K03"
             assert re.match(words, (failed.value.getMessageParameters() or {})["message"]), engine
+
+
+@pytest.mark.parametrize("partition_by", [(), ("k",)], ids=["plain", "partitioned"])
+def test_an_inspection_of_the_folder_says_what_a_reader_sees(spark, sessions, tmp_path, partition_by):
+    answers = {}
+    for engine, session in sessions.items():
+        folder, checkpoint, output, moved = (tmp_path / f"{name}-{engine}" for name in ("in", "c", "out", "moved"))
+        for i, lines in enumerate((["a,1"], ["b,2"], ["c,3"])):
+            put(folder, i, lines)
+        write(rows_of(session, folder), checkpoint, output, partition_by=partition_by)
+        assert inspect_sink(output, checkpoint=checkpoint).findings == ()
+
+        _forget(output / "_spark_metadata/2")
+        assert len(read(spark, output)) == 2
+        behind = inspect_sink(output, checkpoint=checkpoint)
+        assert behind.exit_code == 1 and len(behind.unlisted) == 1
+
+        shutil.copytree(output, moved)
+        copied = inspect_sink(moved)
+        assert len(copied.elsewhere) == 2 and len(copied.unlisted) == 3 and copied.exit_code == 2
+        for name in copied.unlisted:
+            (moved / name).unlink()
+        rows = spark.read.schema(SCHEMA).json(str(moved)).count()
+        assert rows == (2 if partition_by else 0)  # those in the first folder
+
+        line = (output / "_spark_metadata/1").read_text().splitlines()[1]
+        (output / "_spark_metadata/2").write_text(f"v1\n{line}\n{line.replace('add', 'delete')}\n")
+        assert len(read(spark, output)) == 4
+        twice = inspect_sink(output)
+        assert twice.exit_code == 2
+
+        name = unquote(json.loads(line)["path"]).removeprefix(f"file://{output}/")
+        (output / name).unlink()
+        condition = "[FAILED_READ_FILE.FILE_NOT_EXIST]"
+        with pytest.raises(Exception, match=re.escape(condition)):
+            spark.read.schema(SCHEMA).json(str(output)).collect()
+        gone = inspect_sink(output)
+        assert gone.missing == (name,) and condition in str(gone) and gone.exit_code == 1
+
+        words = "\n".join(map(str, (behind, copied, twice, gone))).replace(f"-{engine}", "")
+        answers[engine] = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", words)
+    assert answers["model"] == answers["spark"]
 
 
 def test_a_windowed_count_is_written_once(spark, sessions, tmp_path):

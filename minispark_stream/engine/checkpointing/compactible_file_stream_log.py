@@ -36,9 +36,10 @@ import re
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import lru_cache
+from math import isqrt
 from typing import TypeVar
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager, canonical_number
@@ -177,7 +178,10 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
             return (latest_compact + 1) % interval == 0 and all((batch_id + 1) % interval for batch_id in plain)
 
         default, choice = self.conf.interval, compact_interval(self.conf.interval, compact)
-        others = chain(range(default, found[-1][0] + 3), range(1, default)) if found else ()
+        if compact:
+            others: Iterable[int] = sorted(divisors(latest_compact + 1), key=lambda interval: (interval < default, interval))
+        else:
+            others = range(default, found[-1][0] + 3) if found else ()
         return choice if fits(choice) else next(filter(fits, others), choice)
 
     def _delete_expired(self, batch_id: int) -> None:  # (3)
@@ -207,11 +211,14 @@ def derive_compact_interval(default: int, latest_compact: int) -> int:
     derive_compact_interval(5, 11) is 6: if 11 was compacted, the interval is 2, 3, 4, 6 or 12, and 6 is the first above 5.
     """
     total = latest_compact + 1
-    if total <= default:
-        return total
-    if default < total // 2:
-        return next((i for i in range(default, total // 2 + 1) if total % i == 0), total)
-    return total
+    return next((i for i in divisors(total) if default <= i and default < total // 2), total)
+
+
+@lru_cache
+def divisors(total: int) -> tuple[int, ...]:
+    """The divisors of a number, smallest first. Spark's have 32 bits; of a greater, forged one, not all divisors are found."""
+    small = [i for i in range(1, min(isqrt(total), 1 << 16) + 1) if total % i == 0]
+    return tuple(sorted({*small, *(total // i for i in small)}))
 
 
 @dataclass(frozen=True)

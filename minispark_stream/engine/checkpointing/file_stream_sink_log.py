@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactibleFileStreamLog, CompactionConf
 from minispark_stream.engine.checkpointing.metadata_log import json_object, number, to_json
 
@@ -40,7 +41,7 @@ class FileStreamSinkLog(CompactibleFileStreamLog[SinkFileStatus]):
 
     start_again = "start the query with a new checkpoint location and a new output folder"
 
-    def __init__(self, path: str, conf: CompactionConf, retention_ms: float = math.inf):
+    def __init__(self, path: str | CheckpointFileManager, conf: CompactionConf, retention_ms: float = math.inf):
         self._retention_ms = retention_ms
         super().__init__(path, conf)
 

@@ -15,7 +15,11 @@ such a type is read as the SQL type that it is stored as.
 
 Version 3 of the format is for column families in RocksDB (extras/rocksdb/column_family_schemas.py).
 
-Differs from Spark: nothing.
+Differs from Spark: of a text with an explicit `COLLATE UTF8_BINARY`, Spark writes the type `string collate UTF8_BINARY` here,
+and the model `string`, because PySpark's StringType does not keep the difference. It is the same type to both: each reads the
+other's file, and the state is the same.
+Shown by
+tests/conformance/test_cross_resume.py::test_only_the_file_of_the_schema_tells_an_explicit_usual_collation.
 """
 
 from __future__ import annotations

@@ -62,15 +62,15 @@ def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: in
     read = (*logs.findings, *of_sources, *state.findings)
     if (reason := upcoming.refused or upcoming.unknown) is not None:  # the check `restart` says it
         read = tuple(f for f in read if f.where != reason.where or f.level == "warning")
-    findings = _in_order(files, (*read, *checks))
+    findings = in_order(files, (*read, *checks))
     return CheckpointReport(
         files.root, logs.query_id, upcoming, found, sources, state.operators, findings,
         states=state.stores, next_version=version, budget=files.budget,
     )
 
 
-def _in_order(files: ReadOnlyFiles, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The worst first, each once, and none with the path of the checkpoint, which is in the head of the report."""
+def in_order(files: ReadOnlyFiles, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The worst first, each once, and none with the path of the folder, which is in the head of the report."""
     short = [replace(f, says=f.says.replace(f"{files.root}/", "").removeprefix(f"{f.where}: ")) for f in findings]
     return tuple(dict.fromkeys(sorted(short, key=lambda f: LEVELS.index(f.level))))
 

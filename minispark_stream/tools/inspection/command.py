@@ -1,4 +1,4 @@
-"""`python -m minispark_stream inspect CHECKPOINT`: the report, or an answer about its state.
+"""`python -m minispark_stream inspect CHECKPOINT`: the report, or an answer about its state; or the folder of a file sink.
 
     inspect CHECKPOINT                                   the whole report as text
     inspect CHECKPOINT --json                            the same as JSON
@@ -6,10 +6,11 @@
     inspect CHECKPOINT --partition 1 --version 7         the rows of a version of the state
     inspect CHECKPOINT --key '{"word": "be"}'            the rows with a key (or --key be: the first key column)
     inspect CHECKPOINT --diff 6 7                        what batch 6 changed
+    inspect OUT --checkpoint CHECKPOINT                  the folder that a file sink wrote, and whether the two fit
 
 The exit code of a report, and of `why CHECKPOINT`, is 0 if nothing is wrong, 1 if a restart fails, 2 if there is something to
-look at, and 3 if this cannot be told. It is also 3 if the checkpoint, or the state that was asked for, cannot be read; one line
-on stderr then says why.
+look at, and 3 if this cannot be told. Of the folder of a file sink, it is 1 if a reader or the query fails. It is also 3 if the
+checkpoint, or the state that was asked for, cannot be read; one line on stderr then says why.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from typing import Any
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.report import CheckpointReport, as_json
+from minispark_stream.tools.inspection.sink_folder import inspect_sink, is_sink_folder
 from minispark_stream.tools.inspection.text import changes_to_text, rows_to_text
 
 
 def run(args: argparse.Namespace) -> int:
     """Returns the exit code."""
     try:
+        if args.of_sink is not None or is_sink_folder(args.checkpoint):
+            return _sink(args)
         report = inspect(args.checkpoint, max_bytes=args.max_bytes)
         answer = _html(report, args.html) if args.html else _answer(report, args)
     except (ValueError, OSError, PySparkException) as e:
@@ -35,6 +39,14 @@ def run(args: argparse.Namespace) -> int:
         return 3
     print(answer)
     return 0 if _asks_for_rows(args) and not args.html else report.exit_code
+
+
+def _sink(args: argparse.Namespace) -> int:
+    if args.html or _asks_for_rows(args):
+        raise ValueError(f"{args.checkpoint} is taken for the folder of a file sink, which has no state and no page")
+    report = inspect_sink(args.checkpoint, checkpoint=args.of_sink, max_bytes=args.max_bytes)
+    print(report.to_json(indent=2) if args.json else report)
+    return report.exit_code
 
 
 def _html(report: CheckpointReport, path: str) -> str:

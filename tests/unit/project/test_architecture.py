@@ -141,6 +141,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "tools.symptoms._index": "the words of all entries",
     "tools.symptoms.entries.groups": "the entries, as they are in the package",
     "tools.symptoms.words._stems_of": "the stems of a word",
+    "engine.checkpointing.compactible_file_stream_log.divisors": "the divisors of the last 128 numbers",
     "engine.jvm.plans._class_tag": "one for each JVM",
     "engine.jvm.scala._java_class": "a look-up in the JVM for every part of a class's name",
     "engine.jvm.scala._companion": "a look-up in the JVM for a Scala object",

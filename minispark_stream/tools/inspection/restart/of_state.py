@@ -3,7 +3,10 @@
 Models: IncrementalExecution (its checks of metadata and schemas), StateStoreProvider.getStore, as far as they refuse.
 
 1. If state/ is missing or empty, a query with stateful operators is refused. Whether it has any is known if the folder is
-   there, if commits of checkpoint format 2 name its state, or if it ran a batch without data, which no other query does.
+   there, if commits of checkpoint format 2 name its state, or if it ran a batch without data, which no other query does. If
+   it has a watermark, this cannot be told. Without one, nothing on the disk tells a count whose state/ was deleted from a
+   query that never had any: both logs have the same confs. Then no failure is foretold, and the answer says under which
+   condition there is one; otherwise, every healthy checkpoint without state would be one of which nothing is known.
 2. Metadata and schemas of the operators must be readable. If metadata of version 1 is not, the operators are not compared.
 3. The logged formats of aggregations and joins decide which columns a state has. What a log lacks was written in format 1.
    Without schema and metadata, state is older than Spark 3.1: whether its values fit is known only if they are small.

@@ -475,3 +475,13 @@ class TestFileStreamSourceLog:
     @pytest.mark.parametrize(("default", "latest", "interval"), [(5, 11, 6), (10, 9, 10), (2, 9, 2), (100, 9, 10), (7, 9, 10)])
     def test_an_interval_that_fits_the_one_compact_file(self, default: int, latest: int, interval: int) -> None:
         assert derive_compact_interval(default, latest) == interval
+
+    @pytest.mark.parametrize(
+        ("names", "interval"),
+        [(["2147483646.compact"], 2147483647), (["999999999999999988.compact"], 10**18 - 11), (["2147483646.compact", "4294967293"], 2147483647)],
+        ids=["32 bits", "18 digits", "not confirmed"],
+    )
+    def test_the_interval_of_a_forged_log_is_found_at_once(self, tmp_path: Path, names: list[str], interval: int) -> None:
+        for name in names:
+            (tmp_path / name).touch()
+        assert self.log(tmp_path, interval=10).interval == interval

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from pyspark.errors import IllegalArgumentException
 
+from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.engine.sources import file_stream_source_cleaner
-from minispark_stream.engine.sources.file import _how_many_fit, is_below
+from minispark_stream.engine.sources.file import FileStreamSource, _how_many_fit, is_below
 from minispark_stream.engine.sources.file_listing import File
 from minispark_stream.engine.sources.file_stream_source_cleaner import FileStreamSourceCleaner
 from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
@@ -54,6 +56,17 @@ def test_at_least_one_file_fits() -> None:
 def test_files_of_another_folder_are_told_apart() -> None:
     assert is_below("file:///data/a%20b/1.csv", "file:/data/a b") and is_below("s3a://x/in/k=1/f", "s3a://x/in/")
     assert not is_below("file:///data/input2/1.csv", "file:/data/input")
+
+
+def test_a_batch_never_ends_before_it_begins(tmp_path: Path) -> None:
+    source = FileStreamSource.__new__(FileStreamSource)
+    source._log = FileStreamSourceLog(str(tmp_path), CompactionConf())
+    for i in range(2):
+        source._log.add(i, (FileEntry(f"file:///in/{i}", 1, i),))
+    first, second = '{"logOffset":0}', '{"logOffset":1}'
+    assert source.files_between(first, second) == ["file:///in/1"] and source.files_between(second, second) == []
+    with pytest.raises(AssertionError, match="assertion failed"):
+        source.files_between(second, first)
 
 
 def test_the_end_of_a_query_does_not_wait_for_all_that_is_to_be_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
