@@ -22,6 +22,7 @@ from dataclasses import replace
 from pyarrow import fs
 
 from minispark_stream.engine.checkpointing.budget import Budget
+from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER
 from minispark_stream.lens.view.words import one_line
 from minispark_stream.tools.inspection.contents import Finding
 from minispark_stream.tools.inspection.findings import check
@@ -79,6 +80,7 @@ def _check_is_checkpoint(files: ReadOnlyFiles) -> None:
     names = {name.split("/")[0] for name in files.files}
     if not names & {"metadata", "offsets", "commits"}:
         inside = one_line(", ".join(sorted(names)[:5])) or "nothing"
+        inside += "; minispark_stream inspect FOLDER says what a file sink wrote" if FOLDER in names else ""
         raise ValueError(
             f"{files.root} is not the checkpoint of a streaming query: it has no metadata, offsets/ or commits/, but {inside}"
         )

@@ -194,7 +194,7 @@ def _of_files(
         says = f"{_files(twice)} listed more than once: a reader sees the rows as often"
         yield Finding("warning", "files", f"{says}: {_some(twice)}")
     if deleted:
-        says = f"{_files(deleted)} listed as deleted, as Spark before 3.1 did. Spark 4.3 reads them like any other"
+        says = f"{_files(deleted)} listed with the action delete. Older versions of Spark leave such a file out, 4.3 does not"
         yield Finding("warning", "files", f"{says}: {_some(deleted)}")
     if unlisted:
         says = (

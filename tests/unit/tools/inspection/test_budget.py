@@ -32,6 +32,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.lz4_block import compress
 from minispark_stream.engine.state.schema_files import encode_schemas
 from minispark_stream.engine.state.state_records import encode_records
@@ -351,3 +352,14 @@ def test_a_bomb_takes_no_more_than_a_small_multiple_of_the_budget(peaks: dict[st
     limited = [one for one in said if "allow more with --max-bytes (max_bytes)" in one]
     assert bool(limited) != name.endswith("allowed"), said
     assert all(any(place in one for place in PLACES) and "\n" not in one for one in limited)
+
+
+def test_what_was_lent_is_given_back() -> None:
+    budget = Budget(10)
+    with budget.lent():
+        budget.take(9)
+    assert budget.left == 10
+    with pytest.raises(LimitExceeded), budget.lent():
+        budget.take(9)
+        budget.take(2)
+    assert budget.left == 10

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from minispark_stream import inspect
 from minispark_stream.engine.checkpointing.budget import LimitExceeded
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog, SinkFileStatus
@@ -127,7 +128,7 @@ def test_what_is_listed_twice_deleted_or_elsewhere(out: Path, tmp_path: Path) ->
     assert said(inspect_sink(out), "warning") == (
         f"warning: files: 2 files are listed more than once: a reader sees the rows as often: {(out / 'k=a b/part-1').as_uri()}, "
         f"{(out / 'k=a b/part-2').as_uri()}\n"
-        f"warning: files: 1 file is listed as deleted, as Spark before 3.1 did. Spark 4.3 reads them like any other: "
+        f"warning: files: 1 file is listed with the action delete. Older versions of Spark leave such a file out, 4.3 does not: "
         f"{(out / 'k=a b/part-2').as_uri()}"
     )
     shutil.copytree(out, tmp_path / "copy")
@@ -167,6 +168,8 @@ def test_what_is_no_folder_of_a_sink(out: Path, checkpoint: Path, capsys: pytest
         inspect_sink(checkpoint)
     with pytest.raises(ValueError, match="is not the checkpoint of a streaming query"):
         inspect_sink(out, checkpoint=out)
+    with pytest.raises(ValueError, match="but _spark_metadata, .* minispark_stream inspect FOLDER says what a file sink wrote"):
+        inspect(str(out))
     assert main(["inspect", str(out), "--html", "x.html"]) == main(["inspect", str(out), "--partition", "0"]) == 3
     assert "which has no state and no page" in capsys.readouterr().err
 
