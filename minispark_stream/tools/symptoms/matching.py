@@ -6,8 +6,9 @@
 2. If there are none, words are compared. A word weighs more the fewer entries have it, and a word that no entry has weighs
    most. A template fits if the message has nearly all of its weight in the right order, or is itself a part of it.
 3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less. If it
-   has no word of streaming, it must fit better.
-4. Below a threshold, nothing fits. The answer is then the nearest entries, under a sentence that says so.
+   has no word of streaming, or speaks of another program, it must fit better.
+4. Below a threshold, which is lower if the best entry is far ahead of the second, nothing fits. The answer is then the nearest
+   entries, under a sentence that says so. If the second entry is as good as the best, both are the answer.
 
     Index(symptoms()).look_up("my windows never come out")    Answer(found=True, symptoms=[Nothing comes out in append mode])
 
@@ -26,7 +27,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from minispark_stream.tools.symptoms.entries import Symptom
-from minispark_stream.tools.symptoms.words import OF_STREAMS, plain, stems
+from minispark_stream.tools.symptoms.words import is_of_others, is_of_streams, plain, stems
 
 GAP = re.compile(r"<[^<>]+>")
 WIDEST_GAP = 60  # words that may stand for one <...> of a template
@@ -35,6 +36,8 @@ MOST_WORDS = 400  # of a message that are compared one by one
 WINDOW = 60  # words, in which those of a template must lie
 FEWEST_WORDS = 4  # that a template and a message must have in common
 SAYS_ENOUGH, ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.8, 0.4, 0.55
+ENOUGH_IF_CLEAR, ENOUGH_OF_OTHERS = 0.75, 1.5
+CLEAR, CLOSE = 1.25, 1.05  # how many times better than the second one the best entry is
 OF_TITLE, OF_QUESTION, OF_TEMPLATE, OF_TEXT = 6, 4, 2, 1  # how much a word counts, by its place in the entry
 
 
@@ -85,11 +88,14 @@ class Index:
         said = self._said_in(text)  # (1)
         if said:
             return Answer(True, tuple(said))
-        score = self._scores(stems(text)[-MOST_WORDS:], bool(OF_STREAMS.search(text)))
+        of_streams = is_of_streams(text)
+        score = self._scores(stems(text)[-MOST_WORDS:], of_streams)
         best = sorted((one for one in self._known if score[one.title] > 0), key=lambda one: -score[one.title])[:NEAREST]
-        if best and score[best[0].title] >= 1:
-            return Answer(True, (best[0],))
-        return Answer(False, tuple(best))  # (4)
+        first, second, *_ = *(score[one.title] for one in best), 0.0, 0.0
+        enough = ENOUGH_OF_OTHERS if is_of_others(text) else ENOUGH_IF_CLEAR if of_streams and first >= CLEAR * second else 1.0
+        if first < enough:
+            return Answer(False, tuple(best))  # (4)
+        return Answer(True, tuple(best[: 1 + (first < CLOSE * second)]))
 
     # -- (1) ---------------------------------------------------------------------------------------------------
 
@@ -168,7 +174,8 @@ class Index:
         in_entry = {one.title: self._in_entry(asked, one) / of_message for one in self._known}
         asks = {title: 0.6 * in_entry[title] + 0.4 * in_phrase[title] for title in said}
         if len(asked) == 1:  # one word is no question, unless an entry asks just this
-            asks = {title: of_phrase if of_phrase == 1 else 0.5 * asks[title] for title, of_phrase in in_phrase.items()}
+            asks = {title: 0.5 * of_asks for title, of_asks in asks.items()}
+        asks |= {title: 1.0 for title, of_phrase in in_phrase.items() if of_phrase > 0.999}  # asks just this
         enough = ASKS_ENOUGH if of_streams else ASKS_ENOUGH_ELSEWHERE
         return {title: max(said[title] / SAYS_ENOUGH, asks[title] / enough) for title in said}
 
@@ -176,7 +183,7 @@ class Index:
         """The weight of the words that an entry has: of a word that counts much there nearly all (as BM25 does it)."""
         counts = self._counts[symptom.title]
         long = counts.total() / self._usual_length
-        return sum(self._weight[word] * counts[word] / (counts[word] + 1.4 + 0.6 * long) for word in asked if word in counts)
+        return sum(self._weight[word] * counts[word] / (counts[word] + 2 + 0.7 * long) for word in asked if word in counts)
 
     def _has(self, phrase: Sequence[str], message: Sequence[str]) -> float:
         """How much of a template a message has, or the template of a message."""

@@ -5,7 +5,7 @@
 3. Paths (but for the folder _spark_metadata), ids, numbers and quotes are left out; of the full name of a class, its last
    part is kept.
 4. What remains are words in small letters; an error condition such as STREAM_FAILED is one word.
-5. For a comparison of single words, an ending goes, and words of the same meaning become one.
+5. For a comparison of single words, an ending goes (of stopped and of stops), and then words of the same meaning become one.
 
     26/03/01 12:00:00 WARN Foo: Partition t-0's offset was changed from 12 to 3    partition offset was changed from to
 
@@ -52,38 +52,50 @@ LITTLE = frozenset(  # words that say nothing here
     "our please so than that the their them then there these they this to us was we were what when where which who why will "
     "with would you your must should set using use used get gets got want need needs try also just some about work works "
     "working way possible help issue problem here via per spark structured streaming stream pyspark org apache java lang "
-    "scala sql exception error query".split()
+    "scala sql exception error query queries".split()
 )
 OF_STREAMS = re.compile(
-    r"(?i)stream|foreachbatch|checkpoint|watermark|kafka|delta|offset|batch|trigger|sink|source|state|rocksdb|window|availablenow|query|commits"
+    r"(?i)stream|foreachbatch|checkpoint|watermark|micro.?batch|trigger|sink|state ?store|availablenow|offsets|late|event.?time"
+    r"|commits|window|output ?mode"
 )
-ENDINGS = re.compile(r"(?:ations?|ings?|ed|es|s|e|ly)$")
-SAME_AS = {  # a word, and those of the same meaning
-    "no": "nothing none never not cannot can't doesn't don't isn't empty without",
-    "miss": "missing lost lose",
-    "output": "emitted emit emits produced result results",
+OTHERS = re.compile(  # other programs, whose users ask in the same words
+    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|kafka (?:streams|connect|producer)|java streams?|node|react|redux|nginx"
+    r"|docker container|git|terraform|airflow|systemd|kubernetes pod|postgres|mysql|video|firehose|dstream)\b"
+)
+OF_SPARK = re.compile(
+    r"(?i)spark|structured|streaming(?! dataset to)|(?:read|write)stream|foreachbatch|watermark|micro.?batch|\b(?:a|the) stream"
+)
+ENDINGS = re.compile(r"(?:ations?|ions?|ings?|ies|ed|es|s|e|ly|er|y)$")
+DOUBLED = re.compile(r"([bdglmnprt])\1$")  # as in stopped
+SAME_AS = {  # a word, and those of the same meaning, whatever their ending
+    "no": "nothing none never not cannot can't doesn't don't isn't won't empty without",
+    "miss": "lost lose disappear skip",
+    "output": "emit produce result",
     "write": "written wrote",
-    "rows": "records record row events messages",
+    "read": "consume fetch pull ingest",
+    "rows": "record event message",
     "dataframe": "df",
-    "fail": "crash crashes dies died",
-    "kill": "killed",
-    "outofmemoryerror": "oom",
-    "duplicate": "twice duplicated doubled",
-    "increase": "grow grows growing",
-    "run": "ran running",
+    "fail": "crash die died dies dead",
+    "memory": "oom outofmemoryerror",
+    "duplicate": "twice double",
+    "increase": "grow unbounded infinite",
+    "run": "ran execute",
     "folder": "directory dir",
     "big": "huge large many lot",
-    "stand": "stuck stands",
-    "hang": "hangs hanging",
+    "hang": "stuck stall freeze",
+    "stand": "stood idle",
     "small": "tiny",
-    "stop": "terminate terminates shutdown",
+    "stop": "shutdown",
     "change": "modify alter edit upgrade",
-    "keep": "keeps",
-    "restart": "resume restarted restarts recover",
-    "slow": "slowly latency",
-    "time": "seconds",
+    "keep": "reuse",
+    "restart": "resume recover",
+    "slow": "slowly slower latency",
+    "time": "second",
+    "database": "jdbc postgresql postgres mysql cassandra mongodb",
+    "clean": "remove expire evict",
+    "limit": "control cap",
 }
-SAME = {word.replace("'", ""): meant for meant, words in SAME_AS.items() for word in words.split()}
+
 
 
 def plain(text: str) -> str:
@@ -99,6 +111,16 @@ def _of_path(path: re.Match[str]) -> str:
     return f" {MANIFEST} " if MANIFEST in path.group() else " "
 
 
+def is_of_streams(text: str) -> bool:
+    """Whether a text has a word of streaming."""
+    return bool(OF_STREAMS.search(text))
+
+
+def is_of_others(text: str) -> bool:
+    """Whether a text is about another program, and not about Spark."""
+    return bool(OTHERS.search(text)) and not OF_SPARK.search(text)
+
+
 def stems(text: str) -> list[str]:
     """The words of a plain text that say something, without their endings."""
     return [stem for word in text.split() for stem in _stems_of(word)]
@@ -111,6 +133,13 @@ def _stems_of(word: str) -> tuple[str, ...]:  # (5)
 
 
 def _stem(word: str) -> str:
-    word = SAME.get(word, word)
+    short = _short(word)
+    return SAME.get(short, short)
+
+
+def _short(word: str) -> str:
     short = ENDINGS.sub("", word)
-    return short if len(short) > 2 else word
+    return DOUBLED.sub(r"\1", short) if len(short) > 2 else word
+
+
+SAME = {_short(word.replace("'", "")): _short(meant) for meant, words in SAME_AS.items() for word in words.split()}

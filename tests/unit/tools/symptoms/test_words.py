@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minispark_stream.tools.symptoms.words import plain, stems
+from minispark_stream.tools.symptoms.words import is_of_others, plain, stems
 
 SAID = "partition offset was changed from to"
 
@@ -33,3 +33,12 @@ def test_the_last_part_of_the_name_of_a_class_and_conditions_stay() -> None:
 
 def test_endings_and_words_of_the_same_meaning() -> None:
     assert stems("growing windows") == stems("grows window") == stems("increasing window")
+    assert stems("stopped queries crash") == stems("stops query crashes") == stems("stopping query died")
+
+
+@pytest.mark.parametrize(("text", "of_others"), [
+    ("how to pivot a pandas dataframe", True), ("convert a streaming dataframe to pandas", False), ("kafka streams state store", True),
+    ("spark kafka streams state store", False), ("upsert into postgres from a stream", False), ("state grows for ever", False),
+])
+def test_what_is_about_another_program(text: str, of_others: bool) -> None:
+    assert is_of_others(text) == of_others
