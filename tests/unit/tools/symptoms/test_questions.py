@@ -1,4 +1,4 @@
-"""How often an entry that is found for a real question, or a real message, is the right one.
+"""How often an entry that is found for a question or a message, as people ask and paste them, is the right one.
 
 questions.toml has two halves. With one, the entries and the scores were improved; the other was kept apart and says how well unseen
 ones fare. The bounds are what was measured, so that a change that finds less, or finds the wrong, is seen.
