@@ -126,13 +126,18 @@ def test_the_query_must_have_as_many_sources_as_its_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("parse", "offset", "kind"),
-    [(_log_offset, '{"offset":2,"timestamp":2000}', "file"), (_log_offset, "1", "file"), (_seconds, '{"logOffset":0}', "rate"),
+    [(_log_offset, '{"offset":2,"timestamp":2000}', "file"), (_log_offset, "one", "file"), (_seconds, '{"logOffset":0}', "rate"),
      (partial(_parsed, start_ms=0), '{"logOffset":0}', "rate-micro-batch")],
 )
 def test_a_source_refuses_the_offset_of_a_source_of_another_kind(parse: Callable[[str], Any], offset: str, kind: str) -> None:
     """As Spark does: "No usable value for offset", "For input string", with another text for each pair of kinds."""
     with pytest.raises(RuntimeError, match=f"is not one of a {kind} source.*or a new checkpoint location"):
         parse(offset)
+
+
+def test_a_file_source_takes_the_offset_of_spark_2_1() -> None:
+    """A bare number, which Spark takes to this day."""
+    assert _log_offset("1") == 1
 
 
 def test_an_error_does_not_show_a_password(tmp_path: Path) -> None:
