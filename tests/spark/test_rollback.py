@@ -86,6 +86,15 @@ def everything(session: Any, kind: str, home: Path, checkpoint: Path, take_back:
     return found
 
 
+@pytest.fixture(autouse=True)
+def maintenance_begins_anew(spark: SparkSession) -> Iterator[None]:
+    """Spark's maintenance keeps the interval with which it began, in whatever test that was."""
+    store: Any = spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore  # type: ignore[union-attr]
+    store.stop()
+    yield
+    store.stop()
+
+
 @pytest.fixture(params=["spark", "model"])
 def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Any]:
     with confs_set(spark, CONFS):

@@ -178,8 +178,8 @@ def test_the_message_of_the_page_is_what_a_failed_test_says(spark: SparkSession)
         with pytest.raises(AssertionError) as failed:
             t.expect([("2026-03-01 12:00", "a", 2)])
     page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
-    shown = re.search(r"^(    on the model, .*?)^    the run, step by step", page, re.S | re.M)
-    assert shown and shown.group(1).replace("\n    ", "\n").strip() == str(failed.value).partition("the run, step by step")[0].strip()
+    shown = re.search(r"^(    on the model, .*?)^    the run repeated on the model, step by step", page, re.S | re.M)
+    assert shown and shown.group(1).replace("\n    ", "\n").strip() == str(failed.value).partition("the run repeated on the model")[0].strip()
 
 
 def test_the_plugin_runs_a_test_on_the_engine_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
