@@ -27,14 +27,16 @@ def compare(spark: SparkSession, tmp_path: Any, request: pytest.FixtureRequest) 
     recordings = Recordings(request.node, tmp_path)
 
     def run(
-        build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, **arguments: Any
+        build: Callable[..., Any], feed: Any, *, state_bytes: bool = True, keeps_checkpoint: bool = False, **arguments: Any
     ) -> Comparison:
-        """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine."""
+        """`state_bytes=False`: the order of elements in a collected array is up to the shuffle, on either engine.
+
+        `keeps_checkpoint=True`: the test reads the checkpoint that Spark has left, which no recording leaves.
+        """
         if isinstance(arguments.get("restart_after"), dict):  # something is done to the checkpoint, so that a batch may run again
             request.getfixturevalue("spark_files")
-        comparison = recordings.compare(
-            partial(side_by_side, spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments)
-        )
+        play = partial(side_by_side, spark, build, feed, directory=str(tmp_path), trace="steps", progress=False, **arguments)
+        comparison = play() if keeps_checkpoint else recordings.compare(play)
         found = [d for d in comparison.differences if state_bytes or not d.what.endswith(".delta")]
         assert not found, "\n".join(map(str, found))
         assert comparison.model.batches or comparison.model.error

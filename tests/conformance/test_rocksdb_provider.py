@@ -108,7 +108,8 @@ def test_each_engine_goes_on_where_the_other_stopped(compare: Compare, spark: Sp
     mode, _ = OF_CASE[name.removesuffix(", ids")]
     restarts = range(len(FEED) - 1)
     between = dict.fromkeys(restarts, lose_last_commit) if name in RUN_AGAIN else restarts
-    compare(build(name), FEED, output_mode=mode, confs=wanted, restart_after=between, relay=("model", "spark"))
+    relayed = {"restart_after": between, "relay": ("model", "spark")}
+    compare(build(name), FEED, output_mode=mode, confs=wanted, keeps_checkpoint=name.startswith("variables"), **relayed)
     checkpoint = tmp_path / "checkpoint-model"
     report = inspect(str(checkpoint))
     assert [f for f in report.findings if "temporary files" not in f.says] == []  # maintenance that the end of a query has cut off
