@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minispark_stream.low_latency_memory_stream import LowLatencyMemoryStream
     from minispark_stream.registry import register_sink, register_source
     from minispark_stream.session import MiniSparkSession
     from minispark_stream.tools.compare.live import live
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from minispark_stream.tools.operations.rollback import rollback
 
 _HOME = {
+    "LowLatencyMemoryStream": "low_latency_memory_stream",
     "MiniSparkSession": "session",
     "TraceListener": "tools.compare.trace_listener",
     "explain_output": "tools.explanation",
@@ -31,6 +33,7 @@ _HOME = {
     "what_if": "tools.compare.what_if",
 }
 __all__ = [
+    "LowLatencyMemoryStream",
     "MiniSparkSession",
     "TraceListener",
     "explain_output",

@@ -46,10 +46,11 @@ from minispark_stream.engine.jvm.errors import illegal_argument, java_error, spa
 from minispark_stream.engine.jvm.progress import progress_of
 from minispark_stream.engine.jvm.queries import refuse_id
 from minispark_stream.engine.observer import Observer
+from minispark_stream.engine.runtime import real_time_mode
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.stream_failure import StreamFailure
-from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
+from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, RealTimeTrigger
 from minispark_stream.engine.runtime.unsupported_confs import check_confs
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
@@ -153,6 +154,8 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         """
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         check_confs(self._session)
+        if isinstance(write.trigger, RealTimeTrigger):
+            real_time_mode.check_confs(self._session)
         recorder = Recorder(self._trace)
         observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
         with observer.step("startQuery", write, sink=sink) as ended:
@@ -182,6 +185,13 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             return ContinuousExecution(
                 streaming_write, write, session=session, clock=self._clock, observer=observer, on_event=self._post
             )
+        if isinstance(write.trigger, RealTimeTrigger):
+            from minispark_stream.extras.real_time import real_time_execution
+
+            real_time_mode.set_soft_defaults(session)
+            is_async = write.tracks_progress_async
+            real_time = real_time_execution.AsyncRealTimeExecution if is_async else real_time_execution.RealTimeExecution
+            return real_time(session, write, self._clock, observer, self._post)
         engine = AsyncProgressTrackingMicroBatchExecution if write.tracks_progress_async else MicroBatchExecution
         return engine(session, write, self._clock, observer, self._post)
 

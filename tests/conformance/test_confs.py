@@ -32,8 +32,6 @@ CHANGED = {  # each of them has another value than Spark's default
     f"{S}.noDataProgressEventInterval": "5000",
     f"{S}.optimizeOneRowPlan.enabled": "true",
     f"{S}.pollingDelay": "5ms",
-    f"{S}.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
-    f"{S}.realTimeMode.dangerouslyAllowCheckpointV1.enabled": "true",
     f"{S}.realTimeMode.transformWithState.ttlEvictionIntervalMs": "500",
     f"{STORE}.coordinatorReportSnapshotUploadLag": "false",
     f"{STORE}.fileChecksumThreadPoolSize": "2",

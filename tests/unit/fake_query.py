@@ -14,6 +14,7 @@ from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.progress_reporter import ProgressReporter
 from minispark_stream.engine.runtime.running_query import ProgressLock, QuerySources
+from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger, Trigger
 from minispark_stream.engine.runtime.watermark_tracker import WatermarkTracker
 from minispark_stream.engine.sources.base import ALL_AVAILABLE, ReadLimit, ReadMaxRows, SupportsAdmissionControl
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
@@ -63,6 +64,7 @@ class FakeQuery:
         self.planner: Any = SimpleNamespace(new_watermark_tracker=lambda: WatermarkTracker("min", {"ts": None}))
         self.session: Any = SimpleNamespace(conf=SimpleNamespace(set=self._confs.__setitem__, get=lambda key: "true"))
         self.sink: Any = None
+        self.trigger: Trigger = ProcessingTimeTrigger()
         self.clock: Clock = ManualClock(now_ms)
         self.observer: Observer = RecordingObserver(Recorder())
         self.reporter = ProgressReporter(100)

@@ -112,6 +112,14 @@ def concurrent_queries(session: SparkSession, path: str) -> CapturedException:
     return convert_exception(errors.multiStreamingQueriesUsingPathConcurrentlyError(path, exists))
 
 
+def illegal_state(session: SparkSession, condition: str, **parameters: str) -> JavaError:
+    """A SparkIllegalStateException, for which PySpark has no class of its own."""
+    exception = scala.java_class(session, "org.apache.spark.SparkIllegalStateException")
+    no_context = scala.gateway(session).new_array(scala.java_class(session, "org.apache.spark.QueryContext"), 0)
+    made = exception(condition, scala.java_map(session, parameters), no_context, None, scala.none(session))
+    return JavaError(_CALL_FAILED.format("start"), made)
+
+
 def as_captured(error: BaseException) -> CapturedException:
     """An error of any origin as one of PySpark's CapturedExceptions, which have `_desc`, `_stackTrace` and `_cause`.
 

@@ -32,7 +32,9 @@ from minispark_stream.engine.times import iso_time
 def finish_trigger(query: RunningQuery, context: MicroBatchExecutionContext) -> dict[str, Any]:
     """(1) The report of a batch."""
     assert context.execution is not None
-    rows = context.execution.num_input_rows() if context.is_new_data_available() else {}
+    rows = context.num_input_rows
+    if rows is None:
+        rows = context.execution.num_input_rows() if context.is_new_data_available() else {}
     times = event_time(
         context.event_time_stats, context.metadata.batch_watermark_ms, bool(context.watermark_tracker.operators)
     )

@@ -83,7 +83,7 @@ class MicroBatchExecution(StreamExecution):
                 sources.append(relation.create(self.session, f"{self.checkpoint}/sources/{name}"))
                 on_error.callback(self.attempt, sources[-1].stop)
             if isinstance(self.trigger, RealTimeTrigger):
-                check_sources(self.session, sources)
+                check_sources(self.session, sources, [sources[numbers[key]] for key, _ in leaves])
             ids = source_ids([(relation, numbers[key]) for key, relation in leaves], self._sources_evolve())
             know_where_to_stop = all(isinstance(source, SupportsTriggerAvailableNow) for source in sources)
             if isinstance(self.trigger, AvailableNowTrigger) and not know_where_to_stop:

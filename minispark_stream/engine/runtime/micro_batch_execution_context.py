@@ -46,6 +46,7 @@ class MicroBatchExecutionContext:
     watermark_tracker: WatermarkTracker = WatermarkTracker()
     execution: IncrementalExecution | None = None
     num_output_rows: int | None = None
+    num_input_rows: Mapping[int, int] | None = None  # by source, if its own tasks have counted them (real-time mode)
     state_operators: tuple[Mapping[str, Any], ...] = ()
     event_time_stats: tuple[EventTimeStats, ...] = ()
     unique_ids: Mapping[str, Any] | None = None

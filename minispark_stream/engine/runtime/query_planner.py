@@ -89,6 +89,10 @@ class QueryPlanner:
         self._compiled: dict[frozenset[int], tuple[int, Template]] = {}
         self._state: StateOfRun | None = None
 
+    def over(self, analyzed: JavaObject) -> QueryPlanner:
+        """The planner of another plan in the same run."""
+        return QueryPlanner(self.session, analyzed, self._output_mode, self._state_dir, self._run_id, self._wants_told)
+
     @cached_property
     def _analyzed(self) -> JavaObject:
         """The plan to compile. It is asked for in the first batch, when the session has the confs of the checkpoint."""

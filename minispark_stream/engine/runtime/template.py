@@ -48,6 +48,7 @@ from minispark_stream.engine.operators.streaming_global_limit import compile_glo
 from minispark_stream.engine.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.engine.plan import checked_plan
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
+from minispark_stream.engine.plan.real_time_leaf import control_of
 from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, described, streaming_leaf
 
 # The Catalyst nodes with state, and the function that makes an operator of each; `register_stateful_operator` adds to them.
@@ -215,6 +216,8 @@ class _Compiler:
         observation = same[0].observation if same else f"eventTimeStats:{node_id}:{index}"  # no name that a user gives
         event_time = expressions.column(self.session, plan.eventTime())
         ms = F.coalesce(_millis(event_time, plan.eventTime()), F.lit(0))
+        if (control := control_of(plan.child())) is not None:  # a row that is no data has no event time
+            ms = F.when(expressions.column(self.session, control).isNull(), ms)
         rows = plans.of_rows(self.session, plans.no_rows(self.session, plan.child().output()))
         observed = plans.analyzed(rows.observe(
             observation, F.max(ms).alias("max"), F.min(ms).alias("min"), F.avg(ms).alias("avg"), F.count(ms).alias("count")

@@ -10,7 +10,7 @@ Models: Trigger and TriggerExecutor (the StructuredStreaming analysis, "About Tr
                         has been read.
     Continuous(i)       no batches, but tasks that run all the time; an epoch ends every i ms, on the same grid
                         (extras/continuous).
-    RealTime(i)         batches that last i ms; every such query is refused (real_time_mode.py).
+    RealTime(i)         batches that last i ms, one after the other (extras/real_time).
 
     i = 1000, batch from 12:00:00.300 to 12:00:00.800   ->  next trigger at 12:00:01.000
     i = 1000, batch from 12:00:00.300 to 12:00:02.100   ->  next trigger at 12:00:02.100, the one after it at 12:00:03.000
@@ -92,7 +92,7 @@ def execute(trigger: Trigger, execute_one_batch: Callable[[], bool], clock: Cloc
             raise RuntimeError(f"Unknown type of trigger: {trigger}")
         case OneTimeTrigger():
             execute_one_batch()
-        case AvailableNowTrigger() | ProcessingTimeTrigger(interval_ms=0):
+        case AvailableNowTrigger() | ProcessingTimeTrigger(interval_ms=0) | RealTimeTrigger():
             while execute_one_batch():
                 pass
         case ProcessingTimeTrigger(interval_ms=interval_ms):

@@ -36,7 +36,7 @@ from minispark_stream.engine.jvm.errors import analysis_error, concurrent_querie
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.name_streaming_sources import check_names_are_unique
 from minispark_stream.engine.plan.unsupported_operation_checker import check_for_continuous, check_for_streaming
-from minispark_stream.engine.runtime.real_time_mode import check_output_mode
+from minispark_stream.engine.runtime.real_time_mode import check_query, tracks_progress_async
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, RealTimeTrigger, Trigger
 from minispark_stream.engine.sinks.base import Sink
 
@@ -108,9 +108,11 @@ def resolve_write_to_stream(
         check = check_for_continuous if is_continuous else check_for_streaming
         check(session, analyzed, output_mode)
         if isinstance(trigger, RealTimeTrigger):
-            check_output_mode(session, output_mode)
+            check_query(session, analyzed, output_mode)
     options = {spelling.get(name, name): value for name, value in options.items()}
     is_async = not (isinstance(trigger, ContinuousTrigger) and sink.supports_continuous) and to_boolean(options.get(ASYNC))
+    if isinstance(trigger, RealTimeTrigger) and ASYNC not in options:
+        is_async = tracks_progress_async(session, analyzed)
     try:
         query_id = stream_metadata.read_or_create(files.location, partial(sessions.conf, session))  # (3)
     except FileExistsError:

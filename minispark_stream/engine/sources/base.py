@@ -1,6 +1,7 @@
 """What the engine requires of a source, and what a source is made from.
 
-Models: SparkDataStream, Source, SupportsAdmissionControl, ContinuousStream (Source document; Continuous processing).
+Models: SparkDataStream, Source, SupportsAdmissionControl, ContinuousStream, SupportsRealTimeMode (Source document; Continuous
+processing).
 
     latest_offset(start, limit)   how far may the next batch read?      -> an offset, or None
     get_batch(start, end)         a *plan* for the rows in (start, end] -> a batch DataFrame; reads nothing
@@ -10,6 +11,8 @@ The continuous engine asks a `ContinuousStream` instead:
 
     plan_input_partitions(start)  what each task reads, without an end  -> one ContinuousInputPartition for each task
     merge_offsets(offsets)        how far all tasks together have come  -> an offset
+
+A source that `SupportsRealTimeMode` answers these two questions, too: its tasks read until the time of a batch is over.
 
 An offset is the JSON text that is written into the offset log, for example `{"logOffset":3}`; two offsets are equal if their
 texts are. The engine never looks inside.
@@ -55,7 +58,7 @@ ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "MOST_ROWS", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
     "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "Rows", "Source", "SourceSpec", "StreamingRelation",
-    "SupportsAdmissionControl", "SupportsTriggerAvailableNow", "offset_by_partition",
+    "SupportsAdmissionControl", "SupportsRealTimeMode", "SupportsTriggerAvailableNow", "offset_by_partition",
 ]
 
 
@@ -216,3 +219,18 @@ class ContinuousStream(ABC):
 
     def stop(self) -> None:
         """The query ends; release the stream's resources."""
+
+
+class SupportsRealTimeMode(SupportsAdmissionControl):
+    """A source that tasks can also read by themselves, each of them until the time of its batch is over."""
+
+    def prepare_for_real_time_mode(self) -> None:
+        """Called once before the first batch. Raises UnsupportedOperationException: an option asks for a limit."""
+
+    @abstractmethod
+    def plan_input_partitions(self, start: Offset | None) -> Sequence[ContinuousInputPartition]:
+        """One partition for each task, from `start` (None: from the beginning)."""
+
+    def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
+        """The offset of the source, from the offsets of all partitions by their numbers."""
+        return offset_by_partition(offsets)

@@ -51,7 +51,7 @@ from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, 
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.base import StreamingWrite
 from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, Offset
-from minispark_stream.extras.continuous.continuous_queued_data_reader import BATCH_BYTES, ContinuousReaderTask
+from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
 from minispark_stream.extras.continuous.epoch_coordinator import (
     EpochCoordinator,
@@ -61,13 +61,11 @@ from minispark_stream.extras.continuous.epoch_coordinator import (
     StopContinuousExecutionWrites,
 )
 from minispark_stream.extras.continuous.epoch_markers import with_epoch_markers
+from minispark_stream.extras.continuous.queued_data_reader import AT_ONCE
 from minispark_stream.extras.rpc import RpcEndpoint
 
 logger = logging.getLogger(__name__)
 
-# A row is to be passed on as soon as it has arrived: a PUSH makes Spark pass on what it has collected, and no buffer of a
-# worker waits until it is full.
-_AT_ONCE = {sessions.ARROW_BYTES: str(BATCH_BYTES), "spark.sql.execution.pandas.udf.buffer.size": "4"}
 _CONTINUOUS = "spark.sql.streaming.continuous"
 _END_BY_THEMSELVES_S = 2  # how long readers and writers are given for it
 
@@ -107,7 +105,7 @@ class ContinuousExecution(StreamExecution):
         self._failed: Exception | None = None
 
     def run_activated_stream(self) -> None:
-        for key, value in _AT_ONCE.items():
+        for key, value in AT_ONCE.items():
             self.session.conf.set(key, value)
         sessions.propagate_confs(self.session)  # the buffers are made in the tasks
         self._reconfiguring = True

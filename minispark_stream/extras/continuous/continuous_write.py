@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from minispark_stream.extras.continuous.continuous_queued_data_reader import PUSH
 from minispark_stream.extras.continuous.epoch_coordinator import CommitPartitionEpoch
+from minispark_stream.extras.continuous.queued_data_reader import PUSH
 from minispark_stream.extras.rpc import RpcEndpointRef
 
 

@@ -1,35 +1,41 @@
-"""The plan of a continuous query: Spark's own operators, through which the markers of the epochs pass untouched.
+"""The plan of a query whose rows go through Spark one by one: control rows pass all of its operators untouched.
 
-Models: IncrementalExecution of a continuous query, ContinuousDataSourceRDD (Continuous processing).
+Models: IncrementalExecution of a continuous query, ContinuousDataSourceRDD (Continuous processing); RealTimeStreamScanExec.
 
-Between reader and writer there is one endless iterator of rows, so the end of an epoch is a row, too. It has nulls, and its
-number in a column of its own, which is null for data. In the analysed plan, which has only projections and filters,
+Between reader and writer there is one iterator of rows. What else the reader has to say is a row, too: the end of an epoch, and
+PUSH (queued_data_reader.py). Such a row has nulls, and what it says is in the last column, which is null for data. In the
+analysed plan,
 
 1. the streaming leaf becomes the rows of the reader, with that column;
-2. a projection keeps the column, and computes nothing for a marker (for Python UDFs, see python_udfs.py);
-3. a filter lets every marker pass;
-4. the names of views and aliases are removed, because the columns are known by their ids.
+2. a projection keeps the column, and computes nothing for a control row (for Python UDFs, see python_udfs.py);
+3. a filter lets every control row pass;
+4. a join with a table lets it pass without a match, `explode` makes one row of it, and `observe` does not see it;
+5. the names of views and aliases are removed, because the columns are known by their ids.
 
-    Project [upper(k) AS u]          Project [if (isnull(epoch)) upper(k) else null AS u, epoch]
-      Filter (v > 1)          ->       Filter (isnotnull(epoch) OR v > 1)
-        LogicalRDD [k, v]                Project [_0 AS k, _1 AS v, epoch]
-                                           MapInArrow read, [_0, _1, epoch]
+    Project [upper(k) AS u]          Project [if (isnull(control)) upper(k) else null AS u, control]
+      Filter (v > 1)          ->       Filter (isnotnull(control) OR v > 1)
+        LogicalRDD [k, v]                Project [_0 AS k, _1 AS v, control]
+                                           MapInArrow read, [_0, _1, control]
 
-In Spark, the iterator of the rows ends at the end of an epoch, and the plan is run again for the next one.
+In Spark, the iterator of the rows ends at the end of an epoch, and no buffer stands between two operators.
 
 Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame, SparkSession
 
-from minispark_stream.engine.jvm import expressions, plans, scala
+from minispark_stream.engine.jvm import control_rows, expressions, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import streaming_leaf
 from minispark_stream.extras.continuous.python_udfs import without_markers
 
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+
+class NoWayThrough(Exception):
+    """A control row cannot pass this operator."""
 
 
 def with_epoch_markers(session: SparkSession, analyzed: JavaObject, read: DataFrame) -> DataFrame:
@@ -39,41 +45,73 @@ def with_epoch_markers(session: SparkSession, analyzed: JavaObject, read: DataFr
         AnalysisException: the query has a Python UDF that cannot be called row by row.
     """
     source = plans.analyzed(read)
-    marker = source.output().last()
-    plan = _Marking(session, source, marker).marked(analyzed)
-    return plans.of_rows(session, plan)
+
+    def reader(leaf: JavaObject) -> JavaObject:  # (1)
+        columns = zip(scala.items(source.output()), scala.items(leaf.output()))
+        renamed = [expressions.alias(session, read, named.name(), named.exprId()) for read, named in columns]
+        return plans.project(session, [*renamed, source.output().last()], source)
+
+    return plans.of_rows(session, with_control_rows(session, analyzed, reader, without_markers))
 
 
-class _Marking:
-    def __init__(self, session: SparkSession, source: JavaObject, marker: JavaObject):
-        self._session, self._source, self._marker = session, source, marker
-        self._is_data = scala.java_class(session, f"{_EXPRESSIONS}.IsNull")(marker)
-        self._is_marker = scala.java_class(session, f"{_EXPRESSIONS}.IsNotNull")(marker)
+def with_control_rows(
+    session: SparkSession,
+    analyzed: JavaObject,
+    reader: Callable[[JavaObject], JavaObject],
+    computed: Callable[[SparkSession, JavaObject, JavaObject], JavaObject],
+) -> JavaObject:
+    """An analysed plan, in which every operator has the column of the control rows as its last one.
 
-    def marked(self, plan: JavaObject) -> JavaObject:
+    Args:
+        reader: makes the rows of a streaming leaf, with one more column.
+        computed: is called with an expression and the column of the control rows, and returns the expression to compute.
+
+    Raises:
+        NoWayThrough: there is an operator that a control row cannot pass.
+    """
+    return _WithControlRows(session, reader, computed).of(analyzed)
+
+
+class _WithControlRows:
+    def __init__(
+        self,
+        session: SparkSession,
+        reader: Callable[[JavaObject], JavaObject],
+        computed: Callable[[SparkSession, JavaObject, JavaObject], JavaObject],
+    ):
+        self._session, self._reader, self._computed = session, reader, computed
+
+    def of(self, plan: JavaObject) -> JavaObject:
+        """The plan over control rows; its columns are those of `plan`, in their order, and that of the control rows."""
         if streaming_leaf(self._session, plan) is not None:
             return self._reader(plan)
-        child = self.marked(plan.children().head())
+        children = scala.items(plan.children())
+        below = [self.of(child) if child.isStreaming() else child for child in children]
+        stream = next(made for made, child in zip(below, children) if child.isStreaming())
+        control = stream.output().last()
         match scala.class_name(plan):
-            case "Project":
-                columns = [self._for_data(column) for column in scala.items(plan.projectList())]
-                return plans.project(self._session, [*columns, self._marker], child)
+            case "Project":  # (2)
+                columns = [self._for_data(column, control) for column in scala.items(plan.projectList())]
+                return plans.project(self._session, [*columns, control], stream)
             case "Filter":  # (3)
-                condition = without_markers(self._session, plan.condition(), self._marker)
-                either = scala.java_class(self._session, f"{_EXPRESSIONS}.Or")(self._is_marker, condition)
-                return scala.java_class(self._session, "org.apache.spark.sql.catalyst.plans.logical.Filter")(either, child)
-            case _:  # (4)
-                return child
+                condition = self._computed(self._session, plan.condition(), control)
+                return control_rows.filtered(self._session, condition, control, stream)
+            case "Generate":  # (4)
+                made = control_rows.generate(self._session, plan, control, stream)
+            case "Join":
+                made = control_rows.join(self._session, plan, below, control)
+            case "CollectMetrics":
+                return control_rows.observe(self._session, plan, control, stream)
+            case "Union" | "EventTimeWatermark" | "ResolvedHint":
+                return plans.with_children(self._session, plan, below)
+            case "SubqueryAlias" | "View":  # (5)
+                return stream
+            case name:
+                raise NoWayThrough(name)
+        return plans.project(self._session, [*scala.items(plan.output()), control], made)
 
-    def _reader(self, leaf: JavaObject) -> JavaObject:  # (1)
-        columns = zip(scala.items(self._source.output()), scala.items(leaf.output()))
-        renamed = [expressions.alias(self._session, read, named.name(), named.exprId()) for read, named in columns]
-        return plans.project(self._session, [*renamed, self._marker], self._source)
-
-    def _for_data(self, column: JavaObject) -> JavaObject:  # (2)
+    def _for_data(self, column: JavaObject, control: JavaObject) -> JavaObject:
         if scala.class_name(column) != "Alias":
             return column
-        computed = without_markers(self._session, column.child(), self._marker)
-        null = scala.java_class(self._session, f"{_EXPRESSIONS}.Literal")(None, column.dataType())
-        value = scala.java_class(self._session, f"{_EXPRESSIONS}.If")(self._is_data, computed, null)
+        value = control_rows.for_data(self._session, self._computed(self._session, column.child(), control), control)
         return expressions.alias(self._session, value, column.name(), column.exprId())

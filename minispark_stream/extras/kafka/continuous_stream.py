@@ -69,16 +69,19 @@ class KafkaContinuousInputPartition(ContinuousInputPartition):
 class KafkaContinuousStream(ContinuousStream):
     """The source of one query.
 
+    Args:
+        longest_poll_ms: a task that is told to end may have to wait for so long.
+
     Raises:
         IllegalArgumentException: the value of an option cannot be understood.
         KafkaException: (from its methods) Kafka does not answer, or data is lost.
     """
 
-    def __init__(self, session: SparkSession, options: Mapping[str, str]):
+    def __init__(self, session: SparkSession, options: Mapping[str, str], longest_poll_ms: int = 2**31 - 1):
         self._session = session
         self._options = KafkaOptions.of(session, {k: v for k, v in options.items() if k not in _OF_BATCHES})
         given = case_insensitive(session, options)
-        self._poll_timeout_ms = given.getLong("kafkaConsumer.pollTimeoutMs", 512)
+        self._poll_timeout_ms = min(given.getLong("kafkaConsumer.pollTimeoutMs", 512), longest_poll_ms)
         self._with_headers = given.getBoolean("includeHeaders", False)
         self._params = {k.removeprefix("kafka."): v for k, v in options.items() if k.startswith("kafka.")}
         self._group = f"{options.get('groupidprefix', 'spark-kafka-source')}-{uuid.uuid4()}"

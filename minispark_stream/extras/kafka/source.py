@@ -10,6 +10,8 @@ Models: KafkaSourceProvider, KafkaMicroBatchStream (Source document, "Kafka").
 4. What contradicts the offset log is data loss: a partition is gone, ends before its start, or is new but does not begin at
    record 0. Data loss ends the query; with `failOnDataLoss` false, it is only logged.
 5. The ranges are read by Spark's batch reader, in tasks. Kafka's own commits and consumer groups play no part.
+6. In real-time mode, each partition is read by a task of its own until the batch is over, as in continuous_stream.py. The
+   partitions are looked up again for each batch; limits of a batch are refused.
 
     offsets/0  {"clicks":{"0":5,"1":3}}
     offsets/1  {"clicks":{"0":9,"1":3,"2":4}}    batch 1 reads 5 … 8 of partition 0 and 0 … 3 of partition 2, which is new
@@ -25,7 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
 
+from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -41,10 +45,11 @@ from minispark_stream.engine.sources.base import (
     ReadLimit,
     ReadMaxRows,
     ReadMinRows,
+    SupportsRealTimeMode,
     SupportsTriggerAvailableNow,
 )
 from minispark_stream.extras.jvm.kafka import kafka_table
-from minispark_stream.extras.kafka.continuous_stream import KafkaContinuousStream
+from minispark_stream.extras.kafka.continuous_stream import KafkaContinuousInputPartition, KafkaContinuousStream
 from minispark_stream.extras.kafka.offset_reader import (
     KafkaOffsetReader,
     kafka_error,
@@ -68,6 +73,8 @@ _OF_THE_READER = (
     "kafkaconsumer.polltimeoutms", "maxrecordsperpartition", "minpartitions",
 )
 
+_POLL_MS = 20  # in real-time mode, a batch should not last much longer than it is told to
+
 
 def kafka_relation(
     spark: SparkSession, schema: StructType | None, options: Mapping[str, str], clock: Clock
@@ -88,7 +95,7 @@ def kafka_relation(
     )
 
 
-class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
+class KafkaMicroBatchStream(SupportsTriggerAvailableNow, SupportsRealTimeMode):
     """The source of one query.
 
     Args:
@@ -103,6 +110,8 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
 
     def __init__(self, session: SparkSession, options: Mapping[str, str], metadata_path: str, clock: Clock):
         self._session = session
+        self._given = options
+        self._continuous: KafkaContinuousStream | None = None  # who reads in real-time mode
         self._options = KafkaOptions.of(session, options)
         self._clock = clock
         self._reader_options = {k: v for k, v in options.items() if k in _OF_THE_READER or k.startswith("kafka.")}
@@ -195,8 +204,28 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow):
         }
         return plans.of_rows(self._session, kafka_table(self._session, options))
 
+    # -- real-time mode (6) ---------------------------------------------------------------------------------
+
+    def plan_input_partitions(self, start: Offset | None) -> list[KafkaContinuousInputPartition]:
+        """Raises UnsupportedOperationException: an option asks for a limit, which no task could keep."""
+        limits = {
+            "maxOffsetsPerTrigger": self._options.max_offsets_per_trigger is not None,
+            "minOffsetsPerTrigger": self._options.min_offsets_per_trigger is not None,
+            "minpartitions": "minpartitions" in self._given, "endingtimestamp": "endingtimestamp" in self._given,
+        }
+        if limit := next((name for name, is_given in limits.items() if is_given), None):
+            raise UnsupportedOperationException(message=f"{limit} is not compatible with real time mode")
+        self._continuous = self._continuous or KafkaContinuousStream(self._session, self._given, _POLL_MS)
+        return self._continuous.plan_input_partitions(self._to_json(self._start(start)) or "{}")
+
+    def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
+        assert self._continuous is not None
+        return self._continuous.merge_offsets(offsets)
+
     def stop(self) -> None:
         self._reader.close()
+        if self._continuous is not None:
+            self._continuous.stop()
 
     def _ranges(self, begin: PartitionOffsets, until: PartitionOffsets) -> dict[TopicPartition, tuple[int, int]]:
         """What to read of each partition; data loss (4) is reported first."""

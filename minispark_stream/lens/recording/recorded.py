@@ -25,7 +25,7 @@ from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Static, Waterma
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, Offsets
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
-from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
+from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger, RealTimeTrigger
 from minispark_stream.engine.sources.base import ReadLimit
 from minispark_stream.lens.recording.arrivals import arrivals, take
 from minispark_stream.lens.recording.previews import PreviewSink, harmless, preview, warn_of_nulls
@@ -79,6 +79,8 @@ def _populated(query: StreamExecution, after: MicroBatchExecutionContext, **_: A
 
 
 def _constructed(query: StreamExecution, after: MicroBatchExecutionContext, **_: Any) -> Values:
+    if isinstance(query.trigger, RealTimeTrigger):  # there is always a batch, and where it ends is not known yet
+        return {"realTime": True, "run": True, "watermark": after.metadata.batch_watermark_ms}
     return {
         "end": _by_name(query, after.end_offsets),
         "newData": after.is_new_data_available(),

@@ -40,6 +40,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing",
         "engine.jvm", "engine.clock", "extras.rpc",
     ),
+    "extras.real_time": (
+        "extras.continuous", "extras.async_progress_tracking", "extras.rpc", "engine.runtime", "engine.operators", "engine.sources",
+        "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
+    ),
     "extras.async_progress_tracking": (
         "engine.runtime", "engine.sinks", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
     ),
@@ -80,7 +84,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "streaming_query": ("engine.runtime", "tools.inspection", "lens.trace.trace", "lens.trace"),
     "streaming_query_manager": (
-        "streaming_query", "extras.continuous", "extras.async_progress_tracking", "engine.runtime", "engine.sinks", "engine.observer", "lens.recording", "lens.trace",
+        "streaming_query", "extras.continuous", "extras.real_time", "extras.async_progress_tracking", "engine.runtime", "engine.sinks", "engine.observer", "lens.recording", "lens.trace",
         "engine.jvm", "engine.clock",
     ),
     "readwriter": (
@@ -93,6 +97,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "tools.cause", "engine.sources",
         "engine.jvm", "engine.clock",
     ),
+    "low_latency_memory_stream": ("session", "extras.real_time", "extras.jvm"),
     # -- the tools ----------------------------------------------------------------------------------------------
     "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
     "tools.compare": (
@@ -113,7 +118,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.symptoms", "lens.view"),
     "tools": (),
     "__main__": ("tools.cli",),
-    "__init__": ("tools.cause", "session", "registry", "tools.compare", "tools.inspection", "tools.operations", "tools.explanation"),
+    "__init__": ("tools.cause", "session", "registry", "low_latency_memory_stream", "tools.compare", "tools.inspection", "tools.operations", "tools.explanation"),
     "worker_daemon": ("session",),
     "local_worker_daemon": (),
 }

@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
 from minispark_stream.extras import rpc
-from minispark_stream.extras.continuous.continuous_queued_data_reader import BATCH_BYTES, PUSH, ContinuousReaderTask
+from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
 from minispark_stream.extras.continuous.epoch_coordinator import (
     EpochCoordinator,
@@ -28,6 +28,7 @@ from minispark_stream.extras.continuous.epoch_coordinator import (
     SetWriterPartitions,
 )
 from minispark_stream.extras.continuous.python_udfs import ForRows
+from minispark_stream.extras.continuous.queued_data_reader import BATCH_BYTES, PUSH
 from minispark_stream.extras.rpc import RpcEndpoint
 
 SCHEMA = StructType().add("_0", StringType()).add("epoch", StringType())

@@ -1,0 +1,135 @@
+"""The two ends of a task in real-time mode: a reader that ends by the clock, and a writer that writes what arrives.
+
+Models: LowLatencyReaderWrap, RealTimeStreamScanExec, SupportsRealTimeRead; DataWritingSparkTask.
+
+1. The driver says when the batch ends, in a local property of the job. Each reader looks at its own clock, and nobody tells it
+   to stop.
+2. Until then it passes rows on as soon as it has them (extras/continuous/queued_data_reader.py).
+3. At the end it reports its offset, with the end of its task: the driver learns only now how far the batch has read.
+4. The writer passes rows to the sink as they come. What the sink says at the end travels with the end of the task, too.
+5. A task that Spark starts a second time refuses to run: its rows have perhaps been written.
+
+    ends at 12:00:05     reader of partition 1   a@1  b@2 ......... (12:00:05)   PartitionEnd(source 0, partition 1, 2, 2 rows)
+                         writer                   a    b            (12:00:05)   Written(partition 1, message, 2 rows)
+
+A task that starts after the end of its batch, because there were too few task slots, reads nothing, as in Spark. Both ends read
+all of their input: of a worker that does not, Spark makes no use in the next batch, and to start another one takes longer than
+a row may wait.
+
+Differs from Spark: nothing.
+Shown by tests/unit/extras/real_time/test_low_latency_reader.py::test_a_reader_ends_by_the_clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
+from pyspark.sql.types import StructType
+
+from minispark_stream.engine.sources.base import ContinuousInputPartition
+from minispark_stream.extras.continuous.continuous_write import rows_and_ends
+from minispark_stream.extras.continuous.queued_data_reader import (
+    ContinuousRows,
+    Failure,
+    QueuedDataReader,
+    push_rows,
+    rows_of_data,
+)
+
+BATCH_END_KEY = "minispark_stream.realTime.batchEndMs"  # in the local properties of a batch's job: when it ends
+_QUEUE_SIZE = 1024  # rows that a reader has read ahead
+_PUSHES = 2  # after rows; queued_data_reader.py
+
+
+@dataclass(frozen=True)
+class PartitionEnd:
+    """How far a task has read its partition of a source."""
+
+    source: int
+    partition: int
+    offset: Any
+    rows: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the sink says of a task's rows."""
+
+    partition: int
+    message: Any
+    rows: int
+
+
+Reports = Accumulator[list[Any]]
+
+
+@dataclass(frozen=True)
+class LowLatencyReaderTask:
+    """The function that `mapInArrow` runs for each partition of a source; its input is the number of the partition.
+
+    `schema` is that of the rows, with the column of PUSH at its end. If no PUSH can pass the plan, `pushes` is 0.
+    """
+
+    source: int
+    partitions: tuple[ContinuousInputPartition, ...]
+    schema: StructType
+    reports: Reports
+    pushes: int = _PUSHES
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() != 0:  # (5)
+            raise RuntimeError("Real-time mode does not support task retry")
+        end_s = int(context.getLocalProperty(BATCH_END_KEY) or 0) / 1000
+        [number] = [one for batch in batches for one in batch.column(0).to_pylist()]
+        partition = self.partitions[number]
+        pushes = push_rows(self.schema, self.pushes)
+        offset, count = partition.start_offset, 0
+        reader = QueuedDataReader(partition, _QUEUE_SIZE)
+        try:
+            while (entries := reader.next_entries(end_s)) is not None:  # (1)
+                tables = []
+                for entry in entries:
+                    if isinstance(entry, Failure):
+                        raise entry.raised()
+                    assert isinstance(entry, ContinuousRows)
+                    tables.append(rows_of_data(entry.rows, pushes.schema, self.schema))
+                    offset, count = entry.offset, count + len(entry.rows)
+                if reader.is_empty():
+                    tables.append(pushes)
+                yield from pa.concat_tables(tables).combine_chunks().to_batches()  # (2)
+        finally:
+            reader.close()
+        self.reports.add([PartitionEnd(self.source, number, offset, count)])  # (3)
+
+
+@dataclass(frozen=True)
+class RealTimeWriterTask:
+    """The function that `mapInArrow` runs over the rows of each partition; nothing comes out of it."""
+
+    write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
+    batch_id: int
+    reports: Reports
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # (4)
+        context = TaskContext.get()
+        assert context is not None
+        count = 0
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in rows_and_ends(batches):
+                if batch is not None:
+                    count += batch.num_rows
+                    yield batch
+
+        partition = context.partitionId()
+        message = self.write(partition, self.batch_id, rows())
+        self.reports.add([Written(partition, message, count)])
+        yield from ()

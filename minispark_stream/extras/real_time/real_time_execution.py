@@ -1,0 +1,239 @@
+"""Real-time mode: long micro-batches, whose rows are written while they run, and whose offsets are logged when they end.
+
+Models: MicroBatchExecution with a RealTimeTrigger, RealTimeStreamScanExec (in no document: real-time mode is newer).
+
+A batch is a micro-batch (engine/runtime/), in which five things are different:
+
+1. When a run begins, an entry of the offset log that has no commit is deleted: its batch cannot be run again with the same
+   rows.
+2. There is always a batch, and one follows the other at once. Nobody knows yet how far it will read, so nothing is logged.
+3. The sources say what each task reads, without an end. The tasks read until the time of the batch is over
+   (low_latency_reader.py); the plan is that of a micro-batch, and lets control rows through (epoch_markers.py).
+4. The sink writes the rows as they come. The job lasts as long as the batch.
+5. With the end of the tasks, the driver learns how far they have read. Now the offsets are logged, and the batch is committed.
+
+    micro-batch     offsets/7   ├─ read, compute, write ─┤                                        commits/7
+    real time                   ├─ read, compute and write each row, for 5 seconds ─┤  offsets/7  commits/7
+
+What was read and not committed is read again after a restart: every row is written at least once. Rows that arrive between two
+batches wait until the next one has been planned.
+
+An operator that control rows cannot pass (a Python UDF, a shuffle) keeps rows back until its buffers are full or the batch
+ends, and a warning says so.
+
+Differs from Spark: stateful operators are refused, because their task would be a second stage that runs at the same time, for
+which there is no shuffle here. `repartition` is an ordinary shuffle: its rows are written when the batch ends. The console
+prints the rows of a batch when it ends, as in Spark; a `foreach` function is called when a row arrives, while Spark collects
+the rows for it until there are many or the batch ends.
+Shown by tests/conformance/test_real_time_mode.py::test_rows_are_written_while_the_batch_runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from pyspark.accumulators import Accumulator
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType
+
+from minispark_stream.engine.checkpointing.offset_seq_log import to_offsets
+from minispark_stream.engine.clock import Clock
+from minispark_stream.engine.jvm import expressions, plans, sessions
+from minispark_stream.engine.observer import Observer
+from minispark_stream.engine.operators.metrics import Reports
+from minispark_stream.engine.plan.real_time_leaf import RealTimeLeaves
+from minispark_stream.engine.plan.streaming_relation import streaming_sources
+from minispark_stream.engine.runtime.construct_next_batch import latest_offsets, wal_commit
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
+from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, status_message
+from minispark_stream.engine.runtime.real_time_mode import check_operators, check_sink_on_thread
+from minispark_stream.engine.runtime.run_batch import commit_offsets, plan_batch, update_watermark
+from minispark_stream.engine.runtime.running_query import QuerySources
+from minispark_stream.engine.runtime.step import step
+from minispark_stream.engine.runtime.stream_execution import Announce
+from minispark_stream.engine.runtime.trigger_executor import RealTimeTrigger
+from minispark_stream.engine.runtime.write_to_stream import WriteToStream
+from minispark_stream.engine.sinks.base import StreamingWrite
+from minispark_stream.engine.sources.base import Offset, ReadLimit, Source, SupportsRealTimeMode
+from minispark_stream.extras.async_progress_tracking.async_progress_tracking_micro_batch_execution import (
+    AsyncProgressTrackingMicroBatchExecution,
+)
+from minispark_stream.extras.continuous.epoch_markers import NoWayThrough, with_control_rows
+from minispark_stream.extras.continuous.queued_data_reader import AT_ONCE
+from minispark_stream.extras.real_time.low_latency_reader import (
+    BATCH_END_KEY,
+    LowLatencyReaderTask,
+    PartitionEnd,
+    RealTimeWriterTask,
+    Written,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class RealTimeMode(MicroBatchExecution):
+    """What is different from a micro-batch. The two classes below say how the logs are written.
+
+    `reports` has what the tasks of the current batch have reported.
+    """
+
+    write: StreamingWrite | None = None
+
+    def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, observer: Observer, on_event: Announce):
+        super().__init__(session, write, clock, observer, on_event)
+        self.sink = write.sink  # not the one that previews batches, which this mode never gives to a sink
+        self.reports: Accumulator[list[Any]] = session.sparkContext.accumulator([], Reports())
+        self._lets_control_rows_through = False
+
+    def run_activated_stream(self) -> None:
+        committed = self.commit_log.get_latest_batch_id()
+        self.offset_log.purge_after(-1 if committed is None else committed)  # (1)
+        for key, value in {**AT_ONCE, "spark.sql.unionOutputPartitioning": "false"}.items():
+            self.session.conf.set(key, value)  # in a union, the tasks of both streams read at the same time
+        super().run_activated_stream()
+
+    def create_sources(self) -> QuerySources:
+        sources = super().create_sources()
+        check_sink_on_thread(self.session, self.sink)
+        self.write = self.sink.streaming_write(self._user_session, expressions.python_schema(self.analyzed.schema()))
+        return sources
+
+    def release(self) -> None:
+        super().release()
+        sessions.forget_accumulator(self.reports)
+        if self.write is not None:
+            self.attempt(self.write.stop)
+
+    @step("trigger")
+    def execute_trigger(self) -> bool:
+        if self.context.is_first_of_run:
+            self._begin()
+        self.context = construct_next_batch(self, self.context)  # (2)
+        self.update_status(isDataAvailable=True, message=status_message(True))
+        self.context = run_batch(self, self.context)
+        self._report()
+        self._tell_who_waits()
+        return True
+
+    def _begin(self) -> None:
+        """Check the operators, and let control rows through the plan. (3)"""
+        if self.planner.has_state(self.context):
+            raise AnalysisException(
+                message="minispark_stream cannot run a stateful operator in real-time mode: its tasks would have to run at the "
+                "same time as those that read. Use a trigger with micro-batches for this query."
+            )
+        new_data = {i: plans.analyzed(self.rows_of(i, source, None)) for i, source in enumerate(self.sources)}
+        check_operators(self.session, self.planner.plan(self.context, new_data))
+        try:
+            plan = with_control_rows(self.session, self.analyzed, RealTimeLeaves(self.session), lambda _, e, control: e)
+        except NoWayThrough as operator:
+            logger.warning(
+                "In real-time mode, %s keeps rows back: they are written when a buffer is full or the batch ends", operator
+            )
+        else:
+            self.planner, self._lets_control_rows_through = self.planner.over(plan), True
+
+    def _tell_who_waits(self) -> None:
+        """`processAllAvailable` waits for a batch that has read all there is."""
+        reached, limits = self.context.end_offsets, self.sources.read_limits
+        with self.progress_lock:
+            if all(_latest(source, reached[i], limits[i]) == reached[i] for i, source in enumerate(self.sources)):
+                self.progress_lock.no_new_data = True
+                self.progress_lock.notify_all()
+
+    def rows_of(self, number: int, source: Source, start: Offset | None) -> DataFrame:
+        """What tasks read of a source until the batch ends; if the plan lets them through, with control rows in between."""
+        assert isinstance(source, SupportsRealTimeMode)
+        partitions = tuple(source.plan_input_partitions(start))
+        schema = list(dict(streaming_sources(self.session, self.analyzed)).values())[number].schema
+        rows = expressions.positional(schema, StructType().add("control", StringType()))
+        reader = LowLatencyReaderTask(number, partitions, rows, self.reports)
+        if not self._lets_control_rows_through:
+            reader = replace(reader, pushes=0)
+        read = self.session.range(0, len(partitions), 1, len(partitions)).mapInArrow(reader, rows)
+        return read if self._lets_control_rows_through else read.drop(rows.names[-1])
+
+    def written_rows(self, execution: IncrementalExecution, batch_id: int) -> DataFrame:
+        """The rows of a batch on their way into the sink; none comes out."""
+        assert self.write is not None
+        rows = execution.next_batch
+        if not self._lets_control_rows_through:
+            rows = rows.select("*", F.lit(None).cast("string"))
+        columns = [f"_{i}" for i in range(len(rows.columns))]
+        writer = RealTimeWriterTask(self.write.write, batch_id, self.reports)
+        return rows.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))
+
+
+def _latest(source: Source, start: Offset, limit: ReadLimit) -> Offset | None:
+    assert isinstance(source, SupportsRealTimeMode)
+    return source.latest_offset(start, limit)
+
+
+class RealTimeExecution(RealTimeMode):
+    """A query whose logs are written on its own thread: one with state, or one that asks for it."""
+
+
+class AsyncRealTimeExecution(RealTimeMode, AsyncProgressTrackingMicroBatchExecution):
+    """A query that does not wait for its logs, as a query without state does by default."""
+
+
+@step("constructNextBatch")
+def construct_next_batch(query: RealTimeMode, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """The sources are asked how far they could be read, but only for the report."""
+    begun = latest_offsets(query, context)
+    metadata = replace(
+        context.metadata,
+        batch_watermark_ms=context.watermark_tracker.current_watermark,
+        batch_timestamp_ms=query.clock.get_time_millis(),
+    )
+    return replace(context, metadata=metadata, latest_offsets=begun.latest_offsets, is_current_batch_constructed=True)
+
+
+@step("runBatch")
+def run_batch(query: RealTimeMode, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
+    """Run a batch, and log afterwards what it has read."""
+    query.reports.value = []
+    new_data = {i: get_batch(query, source, context.start_offsets.get(i), None) for i, source in enumerate(query.sources)}
+    execution = plan_batch(query, context, {i: plans.analyzed(rows) for i, rows in new_data.items()})
+    query.start_maintenance(execution)
+    query.check_not_stopped()
+    context = add_batch(query, context, execution)  # (4)
+    query.check_not_stopped()
+    context = update_watermark(query, context, execution)
+    wal_commit(query, context, to_offsets(context.end_offsets, query.sources.ids, context.metadata))  # (5)
+    commit_offsets(query, context)
+    return context
+
+
+@step("getBatch")
+def get_batch(query: RealTimeMode, source: Source, start: Offset | None, end: Offset | None) -> DataFrame:
+    return query.rows_of(query.sources.number_of(source), source, start)
+
+
+@step("addBatch")
+def add_batch(
+    query: RealTimeMode, context: MicroBatchExecutionContext, execution: IncrementalExecution
+) -> MicroBatchExecutionContext:
+    """The job, which lasts as long as the batch; then the sink commits, and what the tasks have reported is added up."""
+    assert query.write is not None and isinstance(query.trigger, RealTimeTrigger)
+    rows = query.written_rows(execution, context.batch_id)
+    end_ms = query.clock.get_time_millis() + query.trigger.batch_ms
+    query.session.sparkContext.setLocalProperty(BATCH_END_KEY, str(end_ms))
+    plans.count_rows(rows)
+    ends = [one for one in query.reports.value if isinstance(one, PartitionEnd)]
+    written = sorted((one for one in query.reports.value if isinstance(one, Written)), key=lambda one: one.partition)
+    query.write.commit(context.batch_id, [one.message for one in written])
+    end_offsets = {}
+    for i, source in enumerate(query.sources):
+        assert isinstance(source, SupportsRealTimeMode)
+        end_offsets[i] = source.merge_offsets({one.partition: one.offset for one in ends if one.source == i})
+    return replace(
+        context, execution=execution, end_offsets=end_offsets, num_output_rows=sum(one.rows for one in written),
+        num_input_rows={i: sum(one.rows for one in ends if one.source == i) for i in end_offsets},
+        new_unique_ids=None if context.unique_ids is None else execution.new_unique_ids(),
+    )
