@@ -24,7 +24,7 @@ def test_records_go_from_topic_to_topic(spark: SparkSession, mini: MiniSparkSess
     def start(session: Any) -> Any:
         records = session.readStream.format("kafka").options(**address, subscribe="now", startingOffsets="earliest").load()
         upper = records.selectExpr("key", "upper(cast(value AS string)) AS value").where("value <> 'SKIPPED'")
-        write = upper.writeStream.outputMode("update").format("kafka").options(**address, topic="then")
+        write: Any = upper.writeStream.outputMode("update").format("kafka").options(**address, topic="then")
         return write.option("checkpointLocation", str(tmp_path)).trigger(realTime="1 second").start()
 
     def read_up_to(query: Any, *reached: int) -> None:

@@ -73,9 +73,9 @@ def log(folder: Path, name: str) -> dict[int, list[Any]]:
 
 
 def committed(folder: Path) -> int:
-    """How many rows of the only partition are committed."""
+    """How many rows of the only partition of the first source are committed."""
     commits, offsets = log(folder, "commits"), log(folder, "offsets")
-    return int(offsets[max(commits)][-1]["0"]) if commits and max(commits) in offsets else 0
+    return int(offsets[max(commits)][2]["0"]) if commits and max(commits) in offsets else 0
 
 
 def last_entries(folder: Path) -> list[Any]:
@@ -163,7 +163,7 @@ QUERIES: dict[str, Callable[[SparkSession, DataFrame], DataFrame]] = {
     "explode in a division": lambda s, rows: rows.select((F.lit(12) / F.col("v")).alias("x"), F.explode("e").alias("y")),
     "outer": lambda s, rows: rows.select("k", F.posexplode_outer("e").alias("i", "y")).where("coalesce(i, 1) > 0"),
     "map": lambda s, rows: rows.select(F.explode(F.create_map("k", "v")).alias("x", "y")),
-    "stack": lambda s, rows: rows.select(F.expr("stack(2, k, 10 div v, 'z', v) AS (x, y)")),
+    "stack": lambda s, rows: rows.select(F.expr("stack(2, k, CAST(10 div v AS int), 'z', v) AS (x, y)")),
     "inner": joined("inner"),
     "inner, table first": joined("inner", flipped=True),
     "left": joined("left"),

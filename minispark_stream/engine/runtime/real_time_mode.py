@@ -132,7 +132,7 @@ def check_confs(session: SparkSession) -> None:
         IllegalArgumentException: the session has settings with which real-time mode does not work.
     """
     wrong = []
-    if _is_set(session, CHECKPOINT_FORMAT) and int(session.conf.get(CHECKPOINT_FORMAT)) < 2:
+    if _is_set(session, CHECKPOINT_FORMAT) and int(str(session.conf.get(CHECKPOINT_FORMAT))) < 2:
         if not sessions.flag(session, f"{_CONFS}.dangerouslyAllowCheckpointV1.enabled"):
             wrong.append(f"{CHECKPOINT_FORMAT} must be 2 or above")
     if _is_set(session, PROVIDER_CLASS) and session.conf.get(PROVIDER_CLASS) != ROCKS_DB_PROVIDER:
@@ -141,7 +141,7 @@ def check_confs(session: SparkSession) -> None:
         wrong.append(f"{_SORT} must be false")
     if wrong:
         confs = "; ".join(f"{i}. {one}" for i, one in enumerate(wrong, 1))
-        raise spark_error(session, IllegalArgumentException, f"{_MODE}.SQL_CONFIGURATION_NOT_SUPPORTED", configs=confs)
+        raise spark_error(session, IllegalArgumentException, f"{_MODE}.SQL_CONFIGURATION_NOT_SUPPORTED", invalidReasons=confs)
 
 
 def set_soft_defaults(session: SparkSession) -> None:

@@ -8,7 +8,8 @@ A batch is a micro-batch (engine/runtime/), in which five things are different:
    rows.
 2. There is always a batch, and one follows the other at once. Nobody knows yet how far it will read, so nothing is logged.
 3. The sources say what each task reads, without an end. The tasks read until the time of the batch is over
-   (low_latency_reader.py); the plan is that of a micro-batch, and lets control rows through (epoch_markers.py).
+   (low_latency_reader.py); the plan is that of a micro-batch, and lets control rows through
+   (extras/continuous/epoch_markers.py).
 4. The sink writes the rows as they come. The job lasts as long as the batch.
 5. With the end of the tasks, the driver learns how far they have read. Now the offsets are logged, and the batch is committed.
 

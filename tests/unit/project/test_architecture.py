@@ -40,12 +40,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing",
         "engine.jvm", "engine.clock", "extras.rpc",
     ),
+    "extras.async_progress_tracking": (
+        "engine.runtime", "engine.sinks", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
+    ),
     "extras.real_time": (
         "extras.continuous", "extras.async_progress_tracking", "extras.rpc", "engine.runtime", "engine.operators", "engine.sources",
         "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
-    ),
-    "extras.async_progress_tracking": (
-        "engine.runtime", "engine.sinks", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
     ),
     "extras.rocksdb": ("engine.state", "engine.checkpointing"),  # needs no JVM
     "extras.transform_with_state": (
