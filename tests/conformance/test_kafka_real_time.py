@@ -51,9 +51,9 @@ def test_records_go_from_topic_to_topic(spark: SparkSession, mini: MiniSparkSess
         read_up_to(query, 4, 1)
         query.stop()
         records = mini.readStream.format("kafka").options(**address, subscribe="now", maxOffsetsPerTrigger=5).load()
-        write: Any = records.select("value").writeStream.outputMode("update").format("console").trigger(realTime="1 second")
+        writer: Any = records.select("value").writeStream.outputMode("update").format("console")
         with pytest.raises(StreamingQueryException, match="maxOffsetsPerTrigger is not compatible with real time mode"):
-            write.start().awaitTermination(60)
+            writer.trigger(realTime="1 second").start().awaitTermination(60)
     assert (tmp_path / "sources/0/0").exists()
     written = spark.read.format("kafka").options(**address, subscribe="then").load()
     assert sorted(bytes(row.value).decode() for row in written.collect()) == ["A", "B", "C", "NEW"]

@@ -231,6 +231,9 @@ class SupportsRealTimeMode(SupportsAdmissionControl):
     def plan_input_partitions(self, start: Offset | None) -> Sequence[ContinuousInputPartition]:
         """One partition for each task, from `start` (None: from the beginning)."""
 
+    def stop_reading(self) -> None:
+        """The query is being stopped, on another thread than its own: let the tasks that still read end."""
+
     def merge_offsets(self, offsets: Mapping[int, Any]) -> Offset:
         """The offset of the source, from the offsets of all partitions by their numbers."""
         return offset_by_partition(offsets)

@@ -109,6 +109,11 @@ class KafkaContinuousStream(ContinuousStream):
     def needs_reconfiguration(self) -> bool:  # (6)
         return self._offsets.fetch_partitions() != self._consumers.keys()
 
+    def stop_reading(self) -> None:
+        """Let the tasks that read end, while the query still runs on another thread."""
+        for consumer in list(self._consumers.values()):
+            consumer.stop()
+
     def stop(self) -> None:
         self._close_consumers()
         self._offsets.close()
@@ -141,10 +146,14 @@ class _Consumer:
         self._endpoint = RpcEndpoint(sessions.driver_host(session), self._poll)
         self.ref = self._endpoint.ref
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Do not answer any more."""
         self._closing.set()
         self._reader.wake_up()
         self._endpoint.stop()
+
+    def close(self) -> None:
+        self.stop()
         self._reader.close()
 
     def _poll(self, message: str) -> bytes | None:

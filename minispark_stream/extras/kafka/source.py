@@ -222,6 +222,10 @@ class KafkaMicroBatchStream(SupportsTriggerAvailableNow, SupportsRealTimeMode):
         assert self._continuous is not None
         return self._continuous.merge_offsets(offsets)
 
+    def stop_reading(self) -> None:
+        if self._continuous is not None:
+            self._continuous.stop_reading()
+
     def stop(self) -> None:
         self._reader.close()
         if self._continuous is not None:

@@ -99,9 +99,12 @@ class LowLatencyMemoryStreamReader(SupportsRealTimeMode):
         self._endpoint = self._endpoint or RpcEndpoint(sessions.driver_host(self._session), self._records)
         return [ContinuousRecordPartition(i, offset, self._endpoint.ref) for i, offset in enumerate(self._numbers(start))]
 
-    def stop(self) -> None:
+    def stop_reading(self) -> None:
         if self._endpoint is not None:
             self._endpoint.stop()
+
+    def stop(self) -> None:
+        self.stop_reading()
 
     def _records(self, message: GetRecords) -> list[tuple[Any, ...]]:
         return self._stream.records[message.partition_id][message.offset : message.offset + MOST_ROWS]

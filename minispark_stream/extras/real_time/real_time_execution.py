@@ -76,6 +76,8 @@ from minispark_stream.extras.real_time.low_latency_reader import (
 
 logger = logging.getLogger(__name__)
 
+_END_BY_THEMSELVES_S = 2  # how long tasks are given for it
+
 
 class RealTimeMode(MicroBatchExecution):
     """What is different from a micro-batch. The two classes below say how the logs are written.
@@ -109,6 +111,16 @@ class RealTimeMode(MicroBatchExecution):
         sessions.forget_accumulator(self.reports)
         if self.write is not None:
             self.attempt(self.write.stop)
+
+    def stop(self) -> None:
+        """Tasks may end by themselves before Spark kills those that still run: a killed worker logs an error."""
+        self.stop_requested.set()
+        if not self.is_current_thread():
+            for source in self.sources:
+                if isinstance(source, SupportsRealTimeMode):
+                    self.attempt(source.stop_reading)
+            self._thread.join(_END_BY_THEMSELVES_S)
+        super().stop()
 
     @step("trigger")
     def execute_trigger(self) -> bool:
@@ -204,7 +216,6 @@ def run_batch(query: RealTimeMode, context: MicroBatchExecutionContext) -> Micro
     query.start_maintenance(execution)
     query.check_not_stopped()
     context = add_batch(query, context, execution)  # (4)
-    query.check_not_stopped()
     context = update_watermark(query, context, execution)
     wal_commit(query, context, to_offsets(context.end_offsets, query.sources.ids, context.metadata))  # (5)
     commit_offsets(query, context)
@@ -226,6 +237,7 @@ def add_batch(
     end_ms = query.clock.get_time_millis() + query.trigger.batch_ms
     query.session.sparkContext.setLocalProperty(BATCH_END_KEY, str(end_ms))
     plans.count_rows(rows)
+    query.check_not_stopped()  # stop() has let the tasks end, and the sink must not commit what is not logged
     ends = [one for one in query.reports.value if isinstance(one, PartitionEnd)]
     written = sorted((one for one in query.reports.value if isinstance(one, Written)), key=lambda one: one.partition)
     query.write.commit(context.batch_id, [one.message for one in written])
