@@ -119,13 +119,6 @@ def streaming_dataframe(session: SparkSession, relation: StreamingRelation) -> D
     return plans.rdd_frame(session, rdd, expressions.java_schema(session, relation.schema), streaming=True)
 
 
-def new_leaf(session: SparkSession, stream: StreamingLeaf, over: Callable[[JavaObject], JavaObject]) -> JavaObject:
-    """A leaf that stands for `stream`; `over` makes it over an RDD without rows."""
-    rdd = plans.empty_rows(session)
-    _leaves.add(session, rdd, stream)
-    return over(rdd)
-
-
 def leaf_over_files(session: SparkSession, relation: StreamingRelation, output: JavaObject | None = None) -> JavaObject:
     """The leaf of a source of files. If it replaces a leaf in a plan, `output` has the attributes of that one (a Scala Seq)."""
     assert relation.file_format is not None

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.accumulators import Accumulator
@@ -46,7 +47,7 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, sessions
 from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.operators.metrics import Reports
-from minispark_stream.engine.plan.real_time_leaf import RealTimeLeaves
+from minispark_stream.engine.plan.real_time_leaf import real_time_leaf
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime.construct_next_batch import latest_offsets, wal_commit
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
@@ -143,7 +144,8 @@ class RealTimeMode(MicroBatchExecution):
         new_data = {i: plans.analyzed(self.rows_of(i, source, None)) for i, source in enumerate(self.sources)}
         check_operators(self.session, self.planner.plan(self.context, new_data))
         try:
-            plan = with_control_rows(self.session, self.analyzed, RealTimeLeaves(self.session), lambda _, e, control: e)
+            leaf = partial(real_time_leaf, self.session)
+            plan = with_control_rows(self.session, self.analyzed, leaf, lambda _, expression, control: expression)
         except NoWayThrough as operator:
             logger.warning(
                 "In real-time mode, %s keeps rows back: they are written when a buffer is full or the batch ends", operator
