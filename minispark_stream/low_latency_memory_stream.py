@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.sources.memory import fitting_rows
 from minispark_stream.extras.jvm.low_latency_memory_stream import LowLatencyMemoryStreamOfSpark
 from minispark_stream.extras.real_time.low_latency_memory_stream import LowLatencyRows
 from minispark_stream.session import MiniSparkSession
@@ -44,7 +45,7 @@ class LowLatencyMemoryStream:
         Raises:
             PySparkTypeError, PySparkValueError: a row does not fit the schema; then none is added.
         """
-        return self._stream.add_data(rows)
+        return self._stream.add_data(fitting_rows(rows, self._stream.schema))
 
     def to_df(self) -> DataFrame:
         """The streaming DataFrame over this stream."""

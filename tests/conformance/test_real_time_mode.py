@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException, PySparkTypeError, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -223,6 +223,15 @@ def test_two_queries_read_one_stream(mini: MiniSparkSession, tmp_path: Path) -> 
     wait_for(lambda: all(rows_in(tmp_path / name / "rows") == [{"k": "a"}] for name in ("one", "two")), *queries)
     for query in queries:
         query.stop()
+
+
+def test_rows_that_do_not_fit_are_refused(engines: dict[str, Any]) -> None:
+    for session in engines.values():
+        stream = LowLatencyMemoryStream(session, "k string, v int", num_partitions=2)
+        with pytest.raises(PySparkTypeError):
+            stream.add_data([("a", 1), ("a", "b")])
+        assert stream.add_data([]) == '{"0":0,"1":0}'
+        assert stream.add_data([{"k": "a", "v": 1}, ("b", None), ("c", 3)]) == '{"0":2,"1":1}'
 
 
 def test_a_function_that_fails_ends_the_query(engines: dict[str, Any], tmp_path: Path) -> None:

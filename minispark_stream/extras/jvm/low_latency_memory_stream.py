@@ -10,7 +10,7 @@ Its rows are made in the driver's JVM, without a job: the tasks of a query may o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm.scala import JavaObject
 
 _STREAM = "org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream"
 
@@ -32,10 +33,12 @@ class LowLatencyMemoryStreamOfSpark:
         encoder = scala.java_class(session, "org.apache.spark.sql.Encoders").row(expressions.java_schema(session, self.schema))
         self._stream = scala.java_class(session, _STREAM).apply(session._jsparkSession, num_partitions, encoder)
 
-    def add_data(self, rows: Iterable[Any]) -> str:
-        converted: pa.Table = LocalDataToArrowConversion.convert(list(rows), self.schema, False)
-        local = self._session.createDataFrame(converted, self.schema)._jdf.collectAsList()
-        return str(self._stream.addData(scala.seq(self._session, list(local))).json())
+    def add_data(self, rows: Sequence[tuple[Any, ...]]) -> str:
+        made: list[JavaObject] = []
+        if rows:
+            converted: pa.Table = LocalDataToArrowConversion.convert(rows, self.schema, False)
+            made = list(self._session.createDataFrame(converted, self.schema)._jdf.collectAsList())
+        return str(self._stream.addData(scala.seq(self._session, made)).json())
 
     def to_df(self) -> DataFrame:
         return DataFrame(self._stream.toDF(), self._session)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,6 @@ from minispark_stream.engine.sources.base import (
     offset_by_partition,
     offset_of_another_source,
 )
-from minispark_stream.engine.sources.memory import fitting_rows
 from minispark_stream.extras.continuous.records import ContinuousRecordPartition, GetRecords
 from minispark_stream.extras.rpc import RpcEndpoint
 
@@ -53,10 +52,9 @@ class LowLatencyRows:
         self._lock = threading.Lock()
         self._df: DataFrame | None = None
 
-    def add_data(self, rows: Iterable[Any]) -> Offset:  # (1)
-        fitting = fitting_rows(rows, self.schema)
+    def add_data(self, rows: Sequence[tuple[Any, ...]]) -> Offset:  # (1)
         with self._lock:
-            for row in fitting:
+            for row in rows:
                 self.records[self._number % len(self.records)].append(row)
                 self._number += 1
             return self.latest_offset()

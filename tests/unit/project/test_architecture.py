@@ -97,7 +97,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "tools.cause", "engine.sources",
         "engine.jvm", "engine.clock",
     ),
-    "low_latency_memory_stream": ("session", "extras.real_time", "extras.jvm"),
+    "low_latency_memory_stream": ("session", "extras.real_time", "extras.jvm", "engine.sources"),
     # -- the tools ----------------------------------------------------------------------------------------------
     "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
     "tools.compare": (
