@@ -23,6 +23,7 @@ A page marks such a part with two comments; what is between them is replaced:
 11. `measured NAME`: the text of a measurement in docs/measured.toml, with its `values` in their places; `measured NAME short`:
    its other text, for another page. `measured-on PAGE`: of the measurements that a page shows, or of whose `figures` it names
    some, what was measured, when, at which commit, on which machine and by which command.
+12. `metrics`: what monitoring exports, of a query and of a checkpoint.
 
 tests/unit/project/test_docs.py fails when a page is not what this would write.
 """
@@ -44,6 +45,7 @@ from typing import Any
 import pyspark
 
 from minispark_stream.tools.course import LESSONS
+from minispark_stream.tools.monitoring.families import FAMILIES, OF_FILES
 from minispark_stream.tools.symptoms import groups, prelude
 
 ROOT = Path(__file__).parents[1]
@@ -518,12 +520,23 @@ def types() -> Iterator[str]:
     yield from (f"{number}. {_cell(note)}" for note, number in notes.items())
 
 
+def metrics() -> Iterator[str]:
+    """The numbers that monitoring exports, and their own labels."""
+    for whose, families in (("query", FAMILIES), ("checkpoint", OF_FILES)):
+        yield _line(f"of a {whose}", "own labels", "what it is")
+        yield _line("---", "---", "---")
+        for name, family in families.items():
+            labels = ", ".join(f"`{label}`" for label in family.labels)
+            yield _line(f"`{name}`", labels, family.says + " (a counter)" * family.is_counter)
+        yield ""
+
+
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
     "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark, "benchmark-notes": benchmark_notes,
     "benchmark-in-short": benchmark_in_short, "estimate": estimate,
     "symptoms": symptoms_page, "symptoms-contents": symptoms_contents, "symptoms-prelude": symptoms_prelude,
-    "types": types, "growth": growth, "measured": measured, "measured-on": measured_on,
+    "types": types, "metrics": metrics, "growth": growth, "measured": measured, "measured-on": measured_on,
 }
 
 

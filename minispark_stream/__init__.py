@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from minispark_stream.tools.compare.what_if import what_if
     from minispark_stream.tools.explanation import explain_output
     from minispark_stream.tools.inspection.checkpoint import inspect
+    from minispark_stream.tools.monitoring.from_files import metrics
+    from minispark_stream.tools.monitoring.listeners import OpenTelemetryListener, PrometheusListener
     from minispark_stream.tools.operations.rollback import rollback
 
 _HOME = {
     "LowLatencyMemoryStream": "low_latency_memory_stream",
     "MiniSparkSession": "session",
+    "OpenTelemetryListener": "tools.monitoring.listeners",
+    "PrometheusListener": "tools.monitoring.listeners",
     "TraceListener": "tools.compare.trace_listener",
     "explain_output": "tools.explanation",
     "inspect": "tools.inspection.checkpoint",
     "live": "tools.compare.live",
+    "metrics": "tools.monitoring.from_files",
     "register_sink": "registry",
     "register_source": "registry",
     "rollback": "tools.operations.rollback",
@@ -35,10 +40,13 @@ _HOME = {
 __all__ = [
     "LowLatencyMemoryStream",
     "MiniSparkSession",
+    "OpenTelemetryListener",
+    "PrometheusListener",
     "TraceListener",
     "explain_output",
     "inspect",
     "live",
+    "metrics",
     "register_sink",
     "register_source",
     "rollback",

@@ -1,10 +1,12 @@
-"""The commands: `demo`, `course`, `inspect`, `rollback`, `why` and `doctor`.
+"""The commands: `demo`, `course`, `inspect`, `rollback`, `metrics`, `rules`, `why` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
     python -m minispark_stream inspect OUT         which files the manifest of a file sink lists, and which are there
     python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
+    python -m minispark_stream metrics CHECKPOINT  its numbers, in the text format of Prometheus
+    python -m minispark_stream rules               alert rules for Prometheus, or a dashboard for Grafana
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
     python -m minispark_stream why CHECKPOINT      why a query emits nothing
     python -m minispark_stream doctor              what is installed and what is missing
@@ -79,6 +81,10 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.operations import command as operations
 
         return operations.run(args)
+    if args.command in ("metrics", "rules"):
+        from minispark_stream.tools.monitoring import command as monitoring
+
+        return monitoring.run_metrics(args) if args.command == "metrics" else monitoring.run_rules(args)
     if args.command == "why":
         from minispark_stream.tools.symptoms.command import run as run_why
 
@@ -154,6 +160,9 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint, or in the folder of a file sink"))
     add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
+    add_metrics_arguments(commands.add_parser("metrics", help="the numbers of checkpoints, for Prometheus"))
+    rules = commands.add_parser("rules", help="alert rules for Prometheus")
+    rules.add_argument("--dashboard", action="store_true", help="a dashboard for Grafana instead")
     why = commands.add_parser("why", help="what an error message means, or why the query of a checkpoint emits nothing")
     why.add_argument("message", help="a message, a condition, a question, a log file (- for stdin), or a checkpoint")
     course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
@@ -187,4 +196,10 @@ def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--in-place", action="store_true", help="this checkpoint goes back; needs --backup")
     parser.add_argument("--backup", metavar="DIR", help="where a copy of this checkpoint is kept")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
+
+
+def add_metrics_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", nargs="+", help="directories or URIs")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write a file, as a whole, instead of printing")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")

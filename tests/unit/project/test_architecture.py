@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # -- the engine: runs queries; it knows of nothing below this part of the table -----------------------------
     "engine.clock": (),
     "engine.times": (),  # as reports print them, and rows show them
+    "engine.gauges": ("engine.times",),  # what Spark's metrics system has of a report
     "engine.observer": (),  # whom the engine tells of its steps
     "engine.jvm": (),  # with extras.jvm, the only room with py4j
     "engine.checkpointing": (),  # needs no JVM
@@ -30,7 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "engine.sinks": ("engine.checkpointing", "engine.jvm"),
     "engine.runtime": (
         "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state", "engine.checkpointing",
-        "engine.jvm", "engine.clock", "engine.times", "engine.observer",
+        "engine.jvm", "engine.clock", "engine.gauges", "engine.times", "engine.observer",
     ),
     "engine": (),
     # -- what a first reader may skip: each of them plugs into the engine ----------------------------------------
@@ -111,21 +112,22 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "testing": ("tools.testing", "tools.cause"),
     "tools.symptoms": ("tools.inspection",),
     "tools.operations": ("tools.inspection", "lens.view", "engine.checkpointing"),  # needs no JVM
+    "tools.monitoring": ("tools.inspection", "engine.checkpointing", "engine.gauges", "engine.times"),  # needs no JVM
     "tools.flights": (),
     "tools.course": (),
     "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),
     "tools.preflight": ("tools.compare", "tools.demo", "tools.flights"),
-    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.symptoms", "lens.view"),
+    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.monitoring", "tools.symptoms", "lens.view"),
     "tools": (),
     "__main__": ("tools.cli",),
-    "__init__": ("tools.cause", "session", "registry", "low_latency_memory_stream", "tools.compare", "tools.inspection", "tools.operations", "tools.explanation"),
+    "__init__": ("tools.cause", "session", "registry", "low_latency_memory_stream", "tools.compare", "tools.inspection", "tools.operations", "tools.monitoring", "tools.explanation"),
     "worker_daemon": ("session",),
     "local_worker_daemon": (),
 }
 ENGINE = tuple(name for name in MAY_IMPORT if name.startswith("engine"))
 WITHOUT_A_JVM = (
     "engine.clock", "engine.checkpointing", "engine.state", "extras.rocksdb", "extras.rpc", "lens.trace", "lens.view", "tools.inspection", "tools.operations",
-    "tools.doctor",
+    "tools.monitoring", "tools.doctor",
 )
 
 # State of the whole process: what a module has that changes while the process runs.
