@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from minispark_stream.tools.inspection.checkpoint import inspect
     from minispark_stream.tools.monitoring.from_files import metrics
     from minispark_stream.tools.monitoring.listeners import OpenTelemetryListener, PrometheusListener
+    from minispark_stream.tools.operations.repair import repair
     from minispark_stream.tools.operations.rollback import rollback
 
 _HOME = {
@@ -32,6 +33,7 @@ _HOME = {
     "metrics": "tools.monitoring.from_files",
     "register_sink": "registry",
     "register_source": "registry",
+    "repair": "tools.operations.repair",
     "rollback": "tools.operations.rollback",
     "side_by_side": "tools.compare.side_by_side",
     "trace_of": "tools.compare.trace_of",
@@ -49,6 +51,7 @@ __all__ = [
     "metrics",
     "register_sink",
     "register_source",
+    "repair",
     "rollback",
     "side_by_side",
     "trace_of",

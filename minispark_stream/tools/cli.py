@@ -1,10 +1,11 @@
-"""The commands: `demo`, `course`, `inspect`, `rollback`, `metrics`, `rules`, `why` and `doctor`.
+"""The commands: `demo`, `course`, `inspect`, `rollback`, `repair`, `metrics`, `rules`, `why` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
     python -m minispark_stream inspect OUT         which files the manifest of a file sink lists, and which are there
     python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
+    python -m minispark_stream repair CHECKPOINT   what keeps a query from starting is mended, in a copy
     python -m minispark_stream metrics CHECKPOINT  its numbers, in the text format of Prometheus
     python -m minispark_stream rules               alert rules for Prometheus, or a dashboard for Grafana
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
@@ -77,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.inspection import command
 
         return command.run(args)
-    if args.command == "rollback":
+    if args.command in ("rollback", "repair"):
         from minispark_stream.tools.operations import command as operations
 
-        return operations.run(args)
+        return operations.run(args) if args.command == "rollback" else operations.run_repair(args)
     if args.command in ("metrics", "rules"):
         from minispark_stream.tools.monitoring import command as monitoring
 
@@ -160,6 +161,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint, or in the folder of a file sink"))
     add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
+    add_repair_arguments(commands.add_parser("repair", help="mend a checkpoint on which no query can start, in a copy"))
     add_metrics_arguments(commands.add_parser("metrics", help="the numbers of checkpoints, for Prometheus"))
     rules = commands.add_parser("rules", help="alert rules for Prometheus")
     rules.add_argument("--dashboard", action="store_true", help="a dashboard for Grafana instead")
@@ -195,6 +197,16 @@ def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="COPY", help="write a checkpoint that has gone back there")
     parser.add_argument("--in-place", action="store_true", help="this checkpoint goes back; needs --backup")
     parser.add_argument("--backup", metavar="DIR", help="where a copy of this checkpoint is kept")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
+
+
+def add_repair_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="directory or URI")
+    parser.add_argument("--to", metavar="COPY", help="write the mended checkpoint there")
+    parser.add_argument("--sink", metavar="PATH", help="the folder that the query writes files into, or none")
+    parser.add_argument("--query-id", metavar="ID", help="the id of the query, if metadata is lost (a new one)")
+    parser.add_argument("--rebuild-source-log", action="store_true", help="a missing entry gets the files without one")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
 

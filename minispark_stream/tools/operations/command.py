@@ -1,11 +1,15 @@
-"""`python -m minispark_stream rollback CHECKPOINT N`: the plan, or with `--to` or `--in-place` the rollback itself.
+"""`python -m minispark_stream rollback CHECKPOINT N` and `repair CHECKPOINT`: what would be done, or the deed itself.
 
     rollback CHECKPOINT 3                               what would be removed and kept; nothing is changed
     rollback CHECKPOINT 3 --sink OUT --to COPY          a checkpoint that has gone back, beside this one
     rollback CHECKPOINT 3 --in-place --backup DIR       this checkpoint goes back
     rollback CHECKPOINT 3 --json                        the same as JSON
 
-The exit code is 0; it is 1 if the batch cannot be reached, or the checkpoint cannot be read, and one line on stderr says why.
+    repair CHECKPOINT                                   what keeps a query from starting, and what would mend it
+    repair CHECKPOINT --to COPY                         a checkpoint beside this one on which the query can start
+
+The exit code is 0; it is 1 if the batch cannot be reached, the checkpoint cannot be mended, or it cannot be read, and one line
+on stderr says why.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import sys
 
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.report import as_json
+from minispark_stream.tools.operations.repair import repair
 from minispark_stream.tools.operations.rollback import Rollback, rollback
 
 
@@ -30,6 +35,20 @@ def run(args: argparse.Namespace) -> int:
         print(f"rollback: {' '.join(str(e).split())}", file=sys.stderr)
         return 1
     print(_json(answer) if args.json else answer)
+    return 0
+
+
+def run_repair(args: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    try:
+        answer = repair(
+            args.checkpoint, to=args.to, sink=args.sink, query_id=args.query_id, rebuild_source_log=args.rebuild_source_log,
+            max_bytes=args.max_bytes,
+        )
+    except (ValueError, OSError, PySparkException) as e:
+        print(f"repair: {' '.join(str(e).split())}", file=sys.stderr)
+        return 1
+    print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
     return 0
 
 

@@ -100,7 +100,7 @@ def rollback(
     source = CheckpointFileManager(str(checkpoint), filesystem)
     manifest = CheckpointFileManager(f"{folder}/{FOLDER}", filesystem) if folder else None
     _check_unchanged(found, source)
-    names = [name for name in found.files.files if not _is_left_out(name)]
+    names = [name for name in found.files.files if not is_left_out(name)]
     if in_place:
         kept = CheckpointFileManager(str(backup), filesystem)
         if "metadata" in found.files.files and not _is_copy(kept, found, filesystem):
@@ -112,14 +112,9 @@ def rollback(
         _in_place(source, manifest, planned)
         return Rollback(answer.checkpoint, folder, planned, source.root)
     copy = CheckpointFileManager(str(to), filesystem)
-    _check_empty(copy)
     gone = {name for of_kind in planned.remove.values() for name in of_kind}
-    _begin(source, copy, [name for name in names if name.startswith("offsets/") and name not in gone])  # (3)
-    _copy(source, copy, [name for name in names if not name.startswith("offsets/") and name not in gone])
-    if manifest is not None:
-        _copy(manifest, CheckpointFileManager(f"{copy.location}/{FOLDER}", filesystem), planned.remove["manifest"])
-        _remove(manifest, planned.remove["manifest"])
-    copy.create_atomic("metadata", source.open("metadata" if "metadata" in found.files.files else SET_ASIDE))
+    kept_manifest = CheckpointFileManager(f"{copy.location}/{FOLDER}", filesystem)
+    write_copy(source, copy, [name for name in names if name not in gone], manifest, kept_manifest, planned.remove["manifest"])
     return Rollback(answer.checkpoint, folder, planned, copy.root)
 
 
@@ -127,15 +122,26 @@ def _read(path: str, filesystem: fs.FileSystem | None, sink: str | Path | None, 
     report = inspect(path, filesystem, max_bytes=max_bytes)
     files = ReadOnlyFiles(path, filesystem, Budget(max_bytes))
     last = max((b.batch_id for b in report.batches), default=-1)
+    return Checkpoint(report, files, manifest_names(files, last, sink, filesystem))
+
+
+def manifest_names(
+    files: ReadOnlyFiles, last: int, sink: str | Path | None, filesystem: fs.FileSystem | None
+) -> list[str] | None:
+    """The names in the manifest of the sink; None if it is not known whether there is one. Raises RollbackRefused.
+
+    Args:
+        last: the last batch of the checkpoint.
+    """
     if sink is None:
         if filesystem is None and (near := _sink_beside(files)):
             raise RollbackRefused(
                 f"{near} has the manifest of a file sink, written together with the commits of this checkpoint: it must go "
                 f"back, too. Name the folder as the sink; or, if another query writes into it, say that the sink is {NO_SINK}"
             )
-        return Checkpoint(report, files)
+        return None
     if str(sink) == NO_SINK:
-        return Checkpoint(report, files, [])
+        return []
     names = [name for name, _, _ in CheckpointFileManager(f"{sink}/{FOLDER}", filesystem).list(only_files=True)]
     newest = max((int(name.partition(".")[0]) for name in names if name.partition(".")[0].isdigit()), default=-1)
     if newest < 0:
@@ -143,7 +149,7 @@ def _read(path: str, filesystem: fs.FileSystem | None, sink: str | Path | None, 
     if newest > last and SET_ASIDE not in files.files:
         says = f"{sink} has batch {newest} in its manifest, but the last batch of the checkpoint is {last}"
         raise RollbackRefused(f"{says}: another query has written it")
-    return Checkpoint(report, files, names)
+    return names
 
 
 def _sink_beside(files: ReadOnlyFiles) -> Path | None:
@@ -186,11 +192,30 @@ def _is_copy(manager: CheckpointFileManager, found: Checkpoint, filesystem: fs.F
     if not manager.exists("metadata"):
         return False
     there = ReadOnlyFiles(manager.location, filesystem, found.files.budget).files
-    needed = {name: size for name, size in found.files.files.items() if name == "metadata" or not _is_left_out(name)}
+    needed = {name: size for name, size in found.files.files.items() if name == "metadata" or not is_left_out(name)}
     return needed.items() <= dict(there).items()
 
 
 # -- what is done ----------------------------------------------------------------------------------------------
+
+
+def write_copy(
+    source: CheckpointFileManager, copy: CheckpointFileManager, names: Sequence[str], manifest: CheckpointFileManager | None,
+    kept_manifest: CheckpointFileManager, entries: Sequence[str],
+) -> None:  # (3)
+    """Write a checkpoint in an empty folder.
+
+    Args:
+        names: the files, but `metadata`, which comes last.
+        manifest: that of the sink, from which `entries` go; they are kept in `kept_manifest`.
+    """
+    _check_empty(copy)
+    _begin(source, copy, [name for name in names if name.startswith("offsets/")])
+    _copy(source, copy, [name for name in names if not name.startswith("offsets/")])
+    if manifest is not None:
+        _copy(manifest, kept_manifest, entries)
+        _remove(manifest, entries)
+    copy.create_atomic("metadata", source.open("metadata" if source.exists("metadata") else SET_ASIDE))
 
 
 def _begin(source: CheckpointFileManager, copy: CheckpointFileManager, offsets: Sequence[str]) -> None:
@@ -212,7 +237,7 @@ def _copy(source: CheckpointFileManager, target: CheckpointFileManager, names: S
             raise RollbackRefused(f"{source.root}/{name} has just been removed: a query runs on it. Stop it first") from e
 
 
-def _is_left_out(name: str) -> bool:
+def is_left_out(name: str) -> bool:
     """`metadata`, which is written last; temporary files and their checksums; what an earlier rollback kept of a manifest."""
     is_temporary = name.endswith((".tmp", ".tmp.crc")) and name.rpartition("/")[2].startswith(".")
     return is_temporary or name in ("metadata", SET_ASIDE) or name.startswith(f"{FOLDER}/")

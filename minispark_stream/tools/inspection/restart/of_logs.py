@@ -54,8 +54,13 @@ def of_start(files: ReadOnlyFiles, logs: Logs) -> Reasons:  # (1)
             yield Refusal(START, "metadata", says, "STREAMING_CHECKPOINT_MISSING_METADATA_FILE")
     elif "metadata" in logs.errors:
         yield unreadable(START, files, "metadata", logs.errors["metadata"])
-    elif not _UUID.fullmatch(logs.query_id or ""):
+    elif not is_uuid(logs.query_id or ""):
         yield Refusal(START, "metadata", "the id of the query must be a UUID", message=f"Invalid UUID string: {logs.query_id}")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether Java reads a text as a UUID."""
+    return _UUID.fullmatch(text) is not None
 
 
 def of_logs(files: ReadOnlyFiles, logs: Logs) -> Reasons:
