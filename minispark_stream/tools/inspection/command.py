@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from typing import Any
 
@@ -38,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"inspect: {' '.join(str(e).split())}", file=sys.stderr)
         return 3
     print(answer)
+    if report.next.refused is not None and not (args.json or args.html or _asks_for_rows(args)):
+        print(f"\nTo see what would mend it, and what that costs: minispark_stream repair {shlex.quote(args.checkpoint)}")
     return 0 if _asks_for_rows(args) and not args.html else report.exit_code
 
 
