@@ -1,4 +1,4 @@
-"""The commands: `demo`, `course`, `inspect`, `rollback`, `repair`, `metrics`, `rules`, `why` and `doctor`.
+"""The commands: `demo`, `course`, `inspect`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
@@ -6,6 +6,7 @@
     python -m minispark_stream inspect OUT         which files the manifest of a file sink lists, and which are there
     python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
     python -m minispark_stream repair CHECKPOINT   what keeps a query from starting is mended, in a copy
+    python -m minispark_stream state CHECKPOINT --delete KEY   rows go from its state, in a copy
     python -m minispark_stream metrics CHECKPOINT  its numbers, in the text format of Prometheus
     python -m minispark_stream rules               alert rules for Prometheus, or a dashboard for Grafana
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
@@ -78,10 +79,11 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.inspection import command
 
         return command.run(args)
-    if args.command in ("rollback", "repair"):
+    if args.command in ("rollback", "repair", "state"):
         from minispark_stream.tools.operations import command as operations
 
-        return operations.run(args) if args.command == "rollback" else operations.run_repair(args)
+        of_command = {"rollback": operations.run, "repair": operations.run_repair, "state": operations.run_state}
+        return of_command[args.command](args)
     if args.command in ("metrics", "rules"):
         from minispark_stream.tools.monitoring import command as monitoring
 
@@ -162,6 +164,7 @@ def parser() -> argparse.ArgumentParser:
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint, or in the folder of a file sink"))
     add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
     add_repair_arguments(commands.add_parser("repair", help="mend a checkpoint on which no query can start, in a copy"))
+    add_state_arguments(commands.add_parser("state", help="remove keys from the state of a checkpoint, in a copy"))
     add_metrics_arguments(commands.add_parser("metrics", help="the numbers of checkpoints, for Prometheus"))
     rules = commands.add_parser("rules", help="alert rules for Prometheus")
     rules.add_argument("--dashboard", action="store_true", help="a dashboard for Grafana instead")
@@ -207,6 +210,15 @@ def add_repair_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sink", metavar="PATH", help="the folder that the query writes files into, or none")
     parser.add_argument("--query-id", metavar="ID", help="the id of the query, if metadata is lost (a new one)")
     parser.add_argument("--rebuild-source-log", action="store_true", help="a missing entry gets the files without one")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
+
+
+def add_state_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="directory or URI")
+    parser.add_argument("--delete", required=True, metavar="K", help='the rows with this key: {"word": "be"}, or be')
+    parser.add_argument("--operator", type=at_least(0), default=0, metavar="N", help="the stateful operator (0)")
+    parser.add_argument("--to", metavar="COPY", help="write the checkpoint without them there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, inspect, repair
 from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.operations.forget import forget
 
 BATCHES = 4  # before the damage; one more comes after the repair
 Damage = Callable[[Path, Path], None]
@@ -90,3 +91,13 @@ def test_a_repaired_checkpoint_goes_on_as_if_it_had_never_been_damaged(session: 
         newest = run(session, tmp_path, copy)
         assert newest.items() <= written.items() and newest, damage
         assert state(copy) == state(straight), damage
+
+
+def test_a_key_that_was_deleted_begins_anew(session: Any, tmp_path: Path) -> None:
+    for batch in range(2):
+        feed(tmp_path / "in", batch)
+    assert run(session, tmp_path, tmp_path / "checkpoint") == {"a": 3, "b": 2}
+    forget(tmp_path / "checkpoint", "a", to=tmp_path / "copy")
+    feed(tmp_path / "in", 2)
+    assert run(session, tmp_path, tmp_path / "copy") == {"a": 3, "b": 5, "c": 3}
+    assert run(session, tmp_path, tmp_path / "checkpoint") == {"a": 6, "b": 5, "c": 3}

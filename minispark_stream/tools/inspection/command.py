@@ -64,7 +64,7 @@ def _answer(report: CheckpointReport, args: argparse.Namespace) -> str:
     if not _asks_for_rows(args):
         return report.to_json(indent=2) if args.json else str(report)
     if args.key is not None:
-        rows = report.find(_key(args.key), **where, version=args.version)
+        rows = report.find(parsed_key(args.key), **where, version=args.version)
     else:
         rows = report.rows(**where, version=args.version, limit=args.rows)
     return _json(rows) if args.json else rows_to_text(rows)
@@ -78,7 +78,7 @@ def _json(value: Any) -> str:
     return json.dumps(as_json(value), ensure_ascii=False, indent=2)
 
 
-def _key(text: str) -> Any:
+def parsed_key(text: str) -> Any:
     """The value of the text if it is JSON, and otherwise the text itself."""
     try:
         return json.loads(text)

@@ -1,15 +1,15 @@
-"""`python -m minispark_stream rollback CHECKPOINT N` and `repair CHECKPOINT`: what would be done, or the deed itself.
+"""The commands `rollback`, `repair` and `state`: what would be done to a checkpoint, or the deed itself.
 
     rollback CHECKPOINT 3                               what would be removed and kept; nothing is changed
     rollback CHECKPOINT 3 --sink OUT --to COPY          a checkpoint that has gone back, beside this one
     rollback CHECKPOINT 3 --in-place --backup DIR       this checkpoint goes back
     rollback CHECKPOINT 3 --json                        the same as JSON
-
     repair CHECKPOINT                                   what keeps a query from starting, and what would mend it
     repair CHECKPOINT --to COPY                         a checkpoint beside this one on which the query can start
+    state CHECKPOINT --delete KEY                       the rows that would go from the state; nothing is changed
+    state CHECKPOINT --delete KEY --to COPY             a checkpoint beside this one without them
 
-The exit code is 0; it is 1 if the batch cannot be reached, the checkpoint cannot be mended, or it cannot be read, and one line
-on stderr says why.
+The exit code is 0; it is 1 if it cannot be done, or the checkpoint cannot be read, and one line on stderr says why.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import json
 import sys
 
 from minispark_stream.engine.checkpointing.errors import PySparkException
+from minispark_stream.tools.inspection.command import parsed_key
 from minispark_stream.tools.inspection.report import as_json
+from minispark_stream.tools.operations.forget import forget
 from minispark_stream.tools.operations.repair import repair
 from minispark_stream.tools.operations.rollback import Rollback, rollback
 
@@ -47,6 +49,17 @@ def run_repair(args: argparse.Namespace) -> int:
         )
     except (ValueError, OSError, PySparkException) as e:
         print(f"repair: {' '.join(str(e).split())}", file=sys.stderr)
+        return 1
+    print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
+    return 0
+
+
+def run_state(args: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    try:
+        answer = forget(args.checkpoint, parsed_key(args.delete), operator=args.operator, to=args.to, max_bytes=args.max_bytes)
+    except (ValueError, OSError, PySparkException) as e:
+        print(f"state: {' '.join(str(e).split())}", file=sys.stderr)
         return 1
     print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
     return 0

@@ -15,10 +15,8 @@ Shown by tests/unit/tools/operations/test_repair.py, tests/spark/test_repair.py.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pyarrow import fs
 
@@ -33,6 +31,7 @@ from minispark_stream.tools.inspection.restart.of_logs import is_uuid
 from minispark_stream.tools.operations.mends import Asked, Mend, RepairRefused, mend, roll_back
 from minispark_stream.tools.operations.rollback import NO_SINK, is_left_out, manifest_names, write_copy
 from minispark_stream.tools.operations.rollback_plan import Checkpoint
+from minispark_stream.tools.operations.scratch import left_behind, scratch_of
 
 _MOST_MENDS = 100
 
@@ -82,14 +81,10 @@ def repair(
     files = ReadOnlyFiles(str(checkpoint), filesystem, Budget(max_bytes))
     before = inspect(str(checkpoint), filesystem, max_bytes=max_bytes)
     last = max((batch.batch_id for batch in before.batches), default=-1)
-    left = tuple(name for name in files.files if is_left_out(name) and name.endswith((".tmp", ".tmp.crc")))
     asked = Asked(query_id, rebuild_source_log)
     mends: list[Mend] = []
-    with TemporaryDirectory(prefix="minispark_stream_repair_") as folder:
+    with scratch_of(files, source) as folder:  # (1)
         scratch = CheckpointFileManager(folder)
-        for name in set(files.files) - set(left):  # (1)
-            os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
-            source.copy_to(name, f"{folder}/{name}")
         while (report := inspect(folder, max_bytes=max_bytes)).next.refused is not None:  # (2)
             if len(mends) == _MOST_MENDS:
                 raise RepairRefused(f"{before.path}: {plural(len(mends), 'thing')} were mended, and a restart still fails")
@@ -101,7 +96,7 @@ def repair(
             mends.append(done)
         if report.next.unknown is not None:
             raise RepairRefused(f"{before.path}: whether a restart fails cannot be told: {report.next.unknown}")
-        answer = Repair(before.path, tuple(mends), left, report.next)
+        answer = Repair(before.path, tuple(mends), left_behind(files), report.next)
         if to is None:
             return answer
         copy = CheckpointFileManager(str(to), filesystem)

@@ -111,7 +111,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "testing": ("tools.testing", "tools.cause"),
     "tools.symptoms": ("tools.inspection",),
-    "tools.operations": ("tools.inspection", "lens.view", "engine.checkpointing"),  # needs no JVM
+    "tools.operations": ("tools.inspection", "lens.view", "engine.state", "engine.checkpointing"),  # needs no JVM
     "tools.monitoring": ("tools.inspection", "engine.checkpointing", "engine.gauges", "engine.times"),  # needs no JVM
     "tools.flights": (),
     "tools.course": (),
