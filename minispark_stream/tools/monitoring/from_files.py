@@ -61,9 +61,10 @@ def _samples(found: Contents, committed: dict[int, int]) -> Iterator[Sample]:
 
 
 def _watermark(found: Contents) -> Iterator[Sample]:
-    last = found.batches[-1] if found.batches else None
-    ms = last and (last.next_watermark_ms or last.watermark_ms)
-    if last is not None and ms:  # 0: the query has none, or saw no row with a time
+    if not found.batches:
+        return
+    last = found.batches[-1]
+    if ms := last.next_watermark_ms or last.watermark_ms:  # 0: the query has none, or saw no row with a time
         yield Sample("checkpoint_watermark_timestamp_seconds", ms / 1000)
         if last.timestamp_ms is not None:
             yield Sample("checkpoint_watermark_lag_seconds", (last.timestamp_ms - ms) / 1000)

@@ -29,8 +29,12 @@ def families_of(samples: Iterable[Sample], known: Mapping[str, Family], common: 
         by_name.setdefault(sample.name, []).append(sample)
     for name, family in known.items():
         if name in by_name:
-            kind = CounterMetricFamily if family.is_counter else GaugeMetricFamily
-            metric = kind(family.in_prometheus, family.says, labels=[*common, *family.labels])
+            labels = [*common, *family.labels]
+            metric: CounterMetricFamily | GaugeMetricFamily
+            if family.is_counter:
+                metric = CounterMetricFamily(family.in_prometheus, family.says, labels=labels)
+            else:
+                metric = GaugeMetricFamily(family.in_prometheus, family.says, labels=labels)
             for sample in by_name[name]:
                 metric.add_metric([one.encode("utf-8", "replace").decode() for one in sample.labels], sample.value)
             yield metric
@@ -39,11 +43,12 @@ def families_of(samples: Iterable[Sample], known: Mapping[str, Family], common: 
 def as_text(samples: Iterable[Sample], known: Mapping[str, Family], common: tuple[str, ...]) -> str:
     """The samples in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.registry import Collector
 
-    class Collector:
+    class Samples(Collector):
         def collect(self) -> Iterator[Metric]:
             return families_of(samples, known, common)
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector())  # type: ignore[arg-type]
+    registry.register(Samples())
     return generate_latest(registry).decode()

@@ -85,15 +85,17 @@ def repair(
     mends: list[Mend] = []
     with scratch_of(files, source) as folder:  # (1)
         scratch = CheckpointFileManager(folder)
-        while (report := inspect(folder, max_bytes=max_bytes)).next.refused is not None:  # (2)
+        report = inspect(folder, max_bytes=max_bytes)
+        while (refused := report.next.refused) is not None:  # (2)
             if len(mends) == _MOST_MENDS:
                 raise RepairRefused(f"{before.path}: {plural(len(mends), 'thing')} were mended, and a restart still fails")
             found = Checkpoint(report, ReadOnlyFiles(folder, None, Budget(max_bytes)))
-            done = mend(found, report.next.refused, scratch, asked)
+            done = mend(found, refused, scratch, asked)
             if done is None:
                 found.manifest = manifest_names(files, last, sink, filesystem)
-                done = roll_back(found, report.next.refused, scratch)
+                done = roll_back(found, refused, scratch)
             mends.append(done)
+            report = inspect(folder, max_bytes=max_bytes)
         if report.next.unknown is not None:
             raise RepairRefused(f"{before.path}: whether a restart fails cannot be told: {report.next.unknown}")
         answer = Repair(before.path, tuple(mends), left_behind(files), report.next)
