@@ -36,6 +36,7 @@ from minispark_stream.engine.jvm import builders, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.plan.name_streaming_sources import named
 from minispark_stream.engine.plan.streaming_relation import model_session_of, streaming_dataframe
+from minispark_stream.engine.runtime.real_time_mode import check_confs as check_confs_of_real_time
 from minispark_stream.engine.runtime.real_time_mode import check_sink_and_interval
 from minispark_stream.engine.runtime.trigger_executor import (
     ContinuousTrigger,
@@ -256,6 +257,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         sink = create_sink(spec)
         if isinstance(trigger, RealTimeTrigger):
             check_sink_and_interval(self._spark, trigger, sink)
+            check_confs_of_real_time(self._spark)
         manager = cast(StreamingQueryManager, self._spark.streams)
         query = manager._start_query(
             self._df,

@@ -154,8 +154,6 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         """
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         check_confs(self._session)
-        if isinstance(write.trigger, RealTimeTrigger):
-            real_time_mode.check_confs(self._session)
         recorder = Recorder(self._trace)
         observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
         with observer.step("startQuery", write, sink=sink) as ended:

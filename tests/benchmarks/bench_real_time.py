@@ -74,7 +74,8 @@ def ages_at_the_sink(session: Any, batches: int, trigger: str) -> dict[str, Any]
         stream = LowLatencyMemoryStream(session, "due long, v int")
         write: Any = stream.to_df().where("v > 0").writeStream.outputMode("update").foreach(note)
         reports = at_100_rows_a_second(stream, write.trigger(realTime=trigger).start(), batches)
-        seen = sorted(float(line) for line in path.read_text().splitlines()[reports[0]["sources"][0]["startOffset"]["0"] :])
+        in_first_batch = json.loads(reports[0]["sources"][0]["startOffset"])["0"]
+        seen = sorted(float(line) for line in path.read_text().splitlines()[in_first_batch:])
     return {"p50_ms": round(seen[len(seen) // 2], 1), "p99_ms": round(seen[int(0.99 * len(seen))], 1), "max_ms": round(seen[-1], 1)}
 
 

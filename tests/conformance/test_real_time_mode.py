@@ -276,10 +276,10 @@ REFUSED: dict[str, Refused] = {
 }
 
 
-def refusal(session: Any, case: Refused, folder: Path) -> tuple[str, str]:
+def refusal(session: Any, case: Refused, folder: Path, mode: str = "update") -> tuple[str, str]:
     """Whether start() refuses it or the query's thread, and the words."""
     build, sink, options, _, _ = case
-    writer: Any = build(LowLatencyMemoryStream(session, SCHEMA).to_df()).writeStream.outputMode("update").queryName("refused")
+    writer: Any = build(LowLatencyMemoryStream(session, SCHEMA).to_df()).writeStream.outputMode(mode).queryName("refused")
     writer = writer.foreachBatch(lambda rows, batch_id: None) if sink == "foreachBatch" else writer.format(sink)
     try:
         query = writer.options(**options).option("checkpointLocation", str(folder)).trigger(**SOON).start()
@@ -301,6 +301,21 @@ def test_what_is_refused(engines: dict[str, Any], spark: SparkSession, tmp_path:
     if name == "the same source twice":  # Spark's description of the source has the ids of its columns
         theirs = theirs[0], theirs[1].split("Sources provided")[0]
         ours = ours[0], ours[1].split("Sources provided")[0]
+    assert ours == theirs and case[-1] in ours[1]
+
+
+OF_TWO: dict[str, tuple[str, Refused]] = {
+    "mode, plan": ("append", (lambda rows: rows.orderBy("k"), "console", {}, {}, "OUTPUT_MODE_NOT_SUPPORTED")),
+    "union, plan": ("update", (lambda rows: rows.orderBy("k").union(rows.distinct()), "console", {}, {}, "STATEFUL_OPERATORS_BEFORE_UNION")),
+    "confs, mode": ("append", (AS_IT_IS, "console", {}, {"spark.sql.execution.sortBeforeRepartition": "true"}, "SQL_CONFIGURATION_NOT_SUPPORTED")),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_which_of_two_refusals_comes_first(engines: dict[str, Any], spark: SparkSession, tmp_path: Path, name: str) -> None:
+    mode, case = OF_TWO[name]
+    with confs_set(spark, case[3]):
+        theirs, ours = (refusal(session, case, tmp_path / engine, mode) for engine, session in engines.items())
     assert ours == theirs and case[-1] in ours[1]
 
 

@@ -7,10 +7,11 @@ The rules are checked in this order, (1) to (5) by `start()`, the others on the 
 
 1. The sink must write row by row: console, foreach and Kafka do. `realTimeMode.allowlistCheck` turns the check off.
 2. A batch must last at least `realTimeMode.minBatchDuration`.
-3. The output mode must be Update.
-4. No stateful operator may be below a union.
-5. The state must be in RocksDB and in checkpoint format 2, and rows must not be sorted before a repartition. A session that
+3. The state must be in RocksDB and in checkpoint format 2, and rows must not be sorted before a repartition. A session that
    does not say otherwise gets these settings.
+4. The output mode must be Update.
+5. No stateful operator may be below a union. Like (4), this is checked before the rules for any stream, and not at all if
+   `spark.sql.streaming.unsupportedOperationCheck` is off.
 6. Each source must be able to read until a batch's time is over: Kafka's and LowLatencyMemoryStream are. No source may be read
    twice.
 7. If the check of (1) is off, the sink must write row by row all the same.
@@ -107,26 +108,8 @@ def check_sink_and_interval(session: SparkSession, trigger: RealTimeTrigger, sin
         raise spark_error(session, IllegalArgumentException, condition, **numbers)
 
 
-def check_query(session: SparkSession, plan: JavaObject, output_mode: str) -> None:
-    """(3), (4)
-
-    Raises:
-        AnalysisException: the output mode is not Update, or the rows of a stateful operator flow into a union.
-    """
-    if output_mode != "update":
-        raise analysis_error(session, f"{_MODE}.OUTPUT_MODE_NOT_SUPPORTED", outputMode=output_mode.capitalize())
-    for node in read(plan).down():
-        if node.name == "Union" and any(_keeps_state(below) for below in node.down()):
-            raise analysis_error(session, f"{_MODE}.STATEFUL_OPERATORS_BEFORE_UNION_NOT_SUPPORTED")
-
-
-def tracks_progress_async(session: SparkSession, plan: JavaObject) -> bool:
-    """Whether a query that says nothing of it does not wait for its logs."""
-    return sessions.flag(session, f"{_CONFS}.asyncProgressTrackingByDefault.enabled") and not is_stateful(plan)
-
-
 def check_confs(session: SparkSession) -> None:
-    """(5)
+    """(3)
 
     Raises:
         IllegalArgumentException: the session has settings with which real-time mode does not work.
@@ -145,7 +128,7 @@ def check_confs(session: SparkSession) -> None:
 
 
 def set_soft_defaults(session: SparkSession) -> None:
-    """(5) `session` is that of a query."""
+    """(3) `session` is that of a query."""
     for key, value in _SOFT_DEFAULTS.items():
         if not _is_set(session, key):
             session.conf.set(key, value)
@@ -153,6 +136,24 @@ def set_soft_defaults(session: SparkSession) -> None:
 
 def _is_set(session: SparkSession, key: str) -> bool:
     return session.conf.get(key, None) is not None
+
+
+def check_query(session: SparkSession, plan: JavaObject, output_mode: str) -> None:
+    """(4), (5)
+
+    Raises:
+        AnalysisException: the output mode is not Update, or the rows of a stateful operator flow into a union.
+    """
+    if output_mode != "update":
+        raise analysis_error(session, f"{_MODE}.OUTPUT_MODE_NOT_SUPPORTED", outputMode=output_mode.capitalize())
+    for node in read(plan).down():
+        if node.name == "Union" and any(_keeps_state(below) for below in node.down()):
+            raise analysis_error(session, f"{_MODE}.STATEFUL_OPERATORS_BEFORE_UNION_NOT_SUPPORTED")
+
+
+def tracks_progress_async(session: SparkSession, plan: JavaObject) -> bool:
+    """Whether a query that says nothing of it does not wait for its logs."""
+    return sessions.flag(session, f"{_CONFS}.asyncProgressTrackingByDefault.enabled") and not is_stateful(plan)
 
 
 # -- the query's thread -----------------------------------------------------------------------------------------

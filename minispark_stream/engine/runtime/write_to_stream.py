@@ -105,10 +105,10 @@ def resolve_write_to_stream(
     check_names_are_unique(session, analyzed)  # (2)
     if sessions.flag(session, "spark.sql.streaming.unsupportedOperationCheck"):
         is_continuous = isinstance(trigger, ContinuousTrigger) and not sink.is_v1
-        check = check_for_continuous if is_continuous else check_for_streaming
-        check(session, analyzed, output_mode)
         if isinstance(trigger, RealTimeTrigger):
             check_query(session, analyzed, output_mode)
+        check = check_for_continuous if is_continuous else check_for_streaming
+        check(session, analyzed, output_mode)
     options = {spelling.get(name, name): value for name, value in options.items()}
     is_async = not (isinstance(trigger, ContinuousTrigger) and sink.supports_continuous) and to_boolean(options.get(ASYNC))
     if isinstance(trigger, RealTimeTrigger) and ASYNC not in options:

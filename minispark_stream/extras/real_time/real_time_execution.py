@@ -103,8 +103,13 @@ class RealTimeMode(MicroBatchExecution):
 
     def create_sources(self) -> QuerySources:
         sources = super().create_sources()
-        check_sink_on_thread(self.session, self.sink)
-        self.write = self.sink.streaming_write(self._user_session, expressions.python_schema(self.analyzed.schema()))
+        try:
+            check_sink_on_thread(self.session, self.sink)
+            self.write = self.sink.streaming_write(self._user_session, expressions.python_schema(self.analyzed.schema()))
+        except BaseException:
+            for source in sources:
+                self.attempt(source.stop)
+            raise
         return sources
 
     def release(self) -> None:
@@ -190,7 +195,7 @@ def _latest(source: Source, start: Offset, limit: ReadLimit) -> Offset | None:
 
 
 class RealTimeExecution(RealTimeMode):
-    """A query whose logs are written on its own thread: one with state, or one that asks for it."""
+    """A query whose logs are written on its own thread, because an option or the session says so."""
 
 
 class AsyncRealTimeExecution(RealTimeMode, AsyncProgressTrackingMicroBatchExecution):
