@@ -19,7 +19,6 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
-from minispark_stream.engine.jvm.scala import JavaObject
 
 _STREAM = "org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream"
 
@@ -34,11 +33,11 @@ class LowLatencyMemoryStreamOfSpark:
         self._stream = scala.java_class(session, _STREAM).apply(session._jsparkSession, num_partitions, encoder)
 
     def add_data(self, rows: Sequence[tuple[Any, ...]]) -> str:
-        made: list[JavaObject] = []
+        made = scala.seq(self._session, [])
         if rows:
             converted: pa.Table = LocalDataToArrowConversion.convert(rows, self.schema, False)
-            made = list(self._session.createDataFrame(converted, self.schema)._jdf.collectAsList())
-        return str(self._stream.addData(scala.seq(self._session, made)).json())
+            made = scala.as_scala(self._session, self._session.createDataFrame(converted, self.schema)._jdf.collectAsList())
+        return str(self._stream.addData(made).json())
 
     def to_df(self) -> DataFrame:
         return DataFrame(self._stream.toDF(), self._session)
