@@ -4,7 +4,7 @@
 
 1. Rows go into a LowLatencyMemoryStream of one partition, one every 10 ms, and carry the time at which they were added. The
    query is a filter and a projection, which computes the age of each row by Java's clock; an observed metric has the percentiles
-   of each batch. The first batch, in which JVM and workers start, does not count.
+   of each batch. The first batch that has rows does not count: these have waited for the JVM and the workers to start.
 2. The same for the model with `foreach` as its sink: the function notes the age of each row, so the way to the sink counts, too.
    Spark collects rows for such a function until there are many.
 3. The border between two batches is what a trigger takes beyond the time of its batch: rows that arrive in it wait.
@@ -35,14 +35,14 @@ AGE = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS long) - adde
 
 
 def at_100_rows_a_second(stream: LowLatencyMemoryStream, query: Any, batches: int) -> list[Any]:
-    """Add rows until so many batches have been reported; returns their reports without the first."""
-    while len(query.recentProgress) <= batches:
+    """Add rows until so many batches have had rows; returns their reports without the first one."""
+    while len(with_rows := [report for report in query.recentProgress if report["numInputRows"]]) <= batches:
         assert query.isActive, query.exception()
         for _ in range(50):  # to ask Spark for its reports takes longer than a row may wait
             time.sleep(0.01)
             stream.add_data([(round(time.time() * 1000), 1)])
     query.stop()
-    return list(query.recentProgress[1:])
+    return with_rows[1:]
 
 
 def ages(session: Any, batches: int, trigger: str) -> dict[str, Any]:  # (1), (3)
