@@ -5,15 +5,15 @@
    more beat those that only wrap another message. Entries with one condition are told apart by their templates.
 2. If there are none, words are compared. A word weighs more the fewer entries have it, and a word that no entry has weighs
    most. A template fits if the message has nearly all of its weight in the right order, or is itself a part of it.
-3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less. If it
-   has no word of streaming, or speaks of another program, it must fit better.
-4. Below a threshold, which is lower if the best entry is far ahead of the second, nothing fits. The answer is then the nearest
-   entries, under a sentence that says so. If the second entry is as good as the best, both are the answer.
+3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less.
+4. An entry answers a question only if it is ahead of the second one: where two fit alike, neither is known to be right. The
+   farther it is ahead, the less it must fit; without a word of streaming, much more. What speaks of another program has an
+   answer only if an entry asks just this. Else, the answer is the nearest entries, under a sentence that says so.
 
     Index(symptoms()).look_up("my windows never come out")    Answer(found=True, symptoms=[Nothing comes out in append mode])
 
 Models: nothing of Spark.
-Shown by tests/unit/tools/symptoms/test_messages.py.
+Shown by tests/unit/tools/symptoms/test_messages.py, tests/unit/tools/symptoms/test_questions.py.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ NEAREST = 3
 MOST_WORDS = 400  # of a message that are compared one by one
 WINDOW = 60  # words, in which those of a template must lie
 FEWEST_WORDS = 4  # that a template and a message must have in common
-SAYS_ENOUGH, ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.8, 0.4, 0.55
-ENOUGH_IF_CLEAR, ENOUGH_OF_OTHERS = 0.75, 1.5
-CLEAR, CLOSE = 1.25, 1.05  # how many times better than the second one the best entry is
+SAYS_ENOUGH = 0.8  # of a template
+WEIGHT_OF_SAYS = 0.5  # beside that of a question
+ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.42, 0.88  # of a question, with and without a word of streaming
+AHEAD, MOST_AHEAD = 1.05, 2.0  # how many times better than the second one the best entry is
 OF_TITLE, OF_QUESTION, OF_TEMPLATE, OF_TEXT = 6, 4, 2, 1  # how much a word counts, by its place in the entry
 
 
@@ -66,6 +67,17 @@ class Place(NamedTuple):
 NOWHERE = Place(-1, 0)
 
 
+class Fit(NamedTuple):
+    """How well an entry fits: the greater of how much of a template it says, and how much it is what is asked."""
+
+    score: float
+    says: float
+    asks: float
+
+
+NO_FIT = Fit(0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class _Phrase:
     """A title, a question or a template, and its words."""
@@ -88,14 +100,13 @@ class Index:
         said = self._said_in(text)  # (1)
         if said:
             return Answer(True, tuple(said))
-        of_streams = is_of_streams(text)
-        score = self._scores(stems(text)[-MOST_WORDS:], of_streams)
-        best = sorted((one for one in self._known if score[one.title] > 0), key=lambda one: -score[one.title])[:NEAREST]
-        first, second, *_ = *(score[one.title] for one in best), 0.0, 0.0
-        enough = ENOUGH_OF_OTHERS if is_of_others(text) else ENOUGH_IF_CLEAR if of_streams and first >= CLEAR * second else 1.0
-        if first < enough:
-            return Answer(False, tuple(best))  # (4)
-        return Answer(True, tuple(best[: 1 + (first < CLOSE * second)]))
+        fits = self._fits(stems(text)[-MOST_WORDS:])
+        known = (one for one in self._known if fits[one.title] > NO_FIT)
+        best = sorted(known, key=lambda one: fits[one.title], reverse=True)[:NEAREST]
+        first, second, *_ = *(fits[one.title] for one in best), NO_FIT, NO_FIT
+        if not _is_sure(first, second, text):
+            return Answer(False, tuple(best))
+        return Answer(True, tuple(best[: 1 + (first.score < AHEAD * second.score)]))
 
     # -- (1) ---------------------------------------------------------------------------------------------------
 
@@ -157,16 +168,19 @@ class Index:
         unknown = self._weight_of(0)
         return sum(self._weight.get(word, unknown) for word in words)
 
-    def _scores(self, message: list[str], of_streams: bool) -> dict[str, float]:
-        """For each entry, how well it fits: 1 or more is enough."""
+    @cached_property
+    def _weights_of_phrases(self) -> list[float]:
+        return [self._sum(phrase.set) for phrase in self._phrases]
+
+    def _fits(self, message: list[str]) -> dict[str, Fit]:
+        """How well each entry fits."""
         asked = frozenset(message)
         of_message = self._sum(asked) or 1.0
         in_phrase = {one.title: 0.0 for one in self._known}
         said = dict(in_phrase)
         windows = [message[at : at + WINDOW] for at in range(0, max(1, len(message) - WINDOW // 2), WINDOW // 2)]
-        for phrase in self._phrases:
-            common, of_phrase = self._sum(asked & phrase.set), self._sum(phrase.set)
-            if common:
+        for phrase, of_phrase in zip(self._phrases, self._weights_of_phrases, strict=True):
+            if common := self._sum(asked & phrase.set):
                 title = phrase.symptom.title
                 in_phrase[title] = max(in_phrase[title], 2 * common / (of_message + of_phrase))
                 if phrase.counts == OF_TEMPLATE and common >= 0.5 * min(of_message, of_phrase):
@@ -176,8 +190,7 @@ class Index:
         if len(asked) == 1:  # one word is no question, unless an entry asks just this
             asks = {title: 0.5 * of_asks for title, of_asks in asks.items()}
         asks |= {title: 1.0 for title, of_phrase in in_phrase.items() if of_phrase > 0.999}  # asks just this
-        enough = ASKS_ENOUGH if of_streams else ASKS_ENOUGH_ELSEWHERE
-        return {title: max(said[title] / SAYS_ENOUGH, asks[title] / enough) for title in said}
+        return {title: Fit(max(WEIGHT_OF_SAYS * says, asks[title]), says, asks[title]) for title, says in said.items()}
 
     def _in_entry(self, asked: Iterable[str], symptom: Symptom) -> float:
         """The weight of the words that an entry has: of a word that counts much there nearly all (as BM25 does it)."""
@@ -192,6 +205,15 @@ class Index:
             return 0.0
         says_the_rarest = max(phrase, key=self._weight.__getitem__) in common
         return max(self._sum(common) / self._sum(phrase) * says_the_rarest, self._sum(common) / self._sum(message))
+
+
+def _is_sure(first: Fit, second: Fit, text: str) -> bool:  # (4)
+    if first.says >= SAYS_ENOUGH or first.asks == 1.0:
+        return True
+    if first.score < AHEAD * second.score or is_of_others(text):
+        return False
+    ahead = min(first.score / second.score, MOST_AHEAD) if second.score else MOST_AHEAD
+    return first.score * math.sqrt(ahead) >= (ASKS_ENOUGH if is_of_streams(text) else ASKS_ENOUGH_ELSEWHERE)
 
 
 def _rank(symptom: Symptom, place: Place) -> tuple[bool, bool, Place]:

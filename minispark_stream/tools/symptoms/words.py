@@ -55,15 +55,19 @@ LITTLE = frozenset(  # words that say nothing here
     "scala sql exception error query queries".split()
 )
 OF_STREAMS = re.compile(
-    r"(?i)stream|foreachbatch|checkpoint|watermark|micro.?batch|trigger|sink|state ?store|availablenow|offsets|late|event.?time"
-    r"|commits|window|output ?mode"
+    r"(?i)stream|for ?each|checkpoint|watermark|micro|trigger|\bsinks?\b|state\b|stateful|state_?store|available ?now"
+    r"|offsets?\b|\blate\b|event.?time|commits\b|window(?!s service)|output ?mode|\b(?:append|complete|update) mode|kafka"
+    r"|rocksdb|\bbatch(?:es|id)?\b|spark_?metadata|dropduplicates|withstate|awaittermination|numinputrows|real.time mode"
+    r"|continuous (?:mode|processing)|pertrigger|falling behind|loadedmaps|exactly.once"
 )
 OTHERS = re.compile(  # other programs, whose users ask in the same words
-    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|kafka (?:streams|connect|producer)|java streams?|node|react|redux|nginx"
-    r"|docker container|git|terraform|airflow|systemd|kubernetes pod|postgres|mysql|video|firehose|dstream)\b"
+    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|beam|storm|dataflow|bigquery|snowflake|kafka (?:streams|connect|producer)"
+    r"|java streams?|node|react|redux|nginx|docker container|git|github|terraform|airflow|systemd|kubernetes pod|postgres"
+    r"|mysql|php|css|html5?|excel|bash|elasticsearch|hbase|redis|rabbitmq|celery|spring|tensorflow|pytorch|lambda|video"
+    r"|firehose|dstream|rdd|mllib)\b"
 )
 OF_SPARK = re.compile(
-    r"(?i)spark|structured|streaming(?! dataset to)|(?:read|write)stream|foreachbatch|watermark|micro.?batch|\b(?:a|the) stream"
+    r"(?i)spark|structured|streaming (?!dataset to)|(?:read|write)stream|for ?each ?batch|micro.?batch|\b(?:a|the) stream\b"
 )
 ENDINGS = re.compile(r"(?:ations?|ions?|ings?|ies|ed|es|s|e|ly|er|y)$")
 DOUBLED = re.compile(r"([bdglmnprt])\1$")  # as in stopped

@@ -7,7 +7,6 @@ ones fare. The bounds are what was measured, so that a change that finds less, o
 from __future__ import annotations
 
 import tomllib
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from tests.import_graph import ROOT
 ASKED = tomllib.loads((ROOT / "tests/unit/tools/symptoms/questions.toml").read_text(encoding="utf-8"))["asked"]
 
 
-@pytest.mark.parametrize(("held", "right", "wrong"), [(False, 54, 0), (True, 47, 5)])
+@pytest.mark.parametrize(("held", "right", "wrong"), [(False, 111, 0), (True, 71, 7)])
 def test_most_are_answered_rightly_and_few_wrongly(held: bool, right: int, wrong: int) -> None:
     half = [one for one in ASKED if one["held"] == held]
     answers = [(one, look_up(one["text"])) for one in half if "entries" in one]
@@ -26,12 +25,13 @@ def test_most_are_answered_rightly_and_few_wrongly(held: bool, right: int, wrong
     assert sum(found.found and not fit for fit, (_, found) in zip(fits, answers, strict=True)) <= wrong
 
 
-@pytest.mark.parametrize("one", [one for one in ASKED if "entries" not in one], ids=lambda one: one["text"][:60])
-def test_what_is_not_about_streaming_has_no_entry(one: dict[str, Any]) -> None:
-    assert not look_up(one["text"]).found
+@pytest.mark.parametrize(("held", "wrong"), [(False, 0), (True, 1)])
+def test_what_is_not_about_streaming_has_no_entry(held: bool, wrong: int) -> None:
+    others = [one["text"] for one in ASKED if one["held"] == held and "entries" not in one]
+    assert sum(look_up(text).found for text in others) <= wrong
 
 
 def test_the_entries_exist() -> None:
     titles = {one.title for one in symptoms()}
     assert {title for one in ASKED for title in one.get("entries", ())} <= titles
-    assert len(ASKED) >= 120
+    assert len(ASKED) >= 260
