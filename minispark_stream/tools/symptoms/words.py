@@ -61,10 +61,10 @@ OF_STREAMS = re.compile(
     r"|continuous (?:mode|processing)|pertrigger|falling behind|loadedmaps|exactly.once"
 )
 OTHERS = re.compile(  # other programs, whose users ask in the same words
-    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|beam|storm|dataflow|bigquery|snowflake|kafka (?:streams|connect|producer)"
-    r"|java streams?|node|react|redux|nginx|docker container|git|github|terraform|airflow|systemd|kubernetes pod|postgres"
-    r"|mysql|php|css|html5?|excel|bash|elasticsearch|hbase|redis|rabbitmq|celery|spring|tensorflow|pytorch|lambda|video"
-    r"|firehose|dstream|rdd|mllib)\b"
+    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|beam|storm|dataflow|bigquery|snowflake"
+    r"|kafka (?:streams|connect|producer|consumer)|java streams?|node|react|redux|nginx|docker container|git|github"
+    r"|terraform|airflow|systemd|kubernetes pod|postgres|mysql|php|css|html5?|excel|bash|elasticsearch|hbase|redis"
+    r"|rabbitmq|celery|spring|tensorflow|pytorch|lambda|video|firehose|dstream|rdd|mllib)\b"
 )
 OF_SPARK = re.compile(
     r"(?i)spark|structured|streaming (?!dataset to)|(?:read|write)stream|for ?each ?batch|micro.?batch|\b(?:a|the) stream\b"
