@@ -37,6 +37,10 @@ from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.operations.rollback_plan import SET_ASIDE, Checkpoint, RollbackPlan, RollbackRefused, plan
 
 NO_SINK = "none"
+ORIGINAL = (
+    "if a copy goes back, start no query from the original again: the manifest of the sink goes back with the copy, so what "
+    "the original does next would stand in it without these batches"
+)
 _SHOWN = 6  # files of a kind that are named
 
 
@@ -67,6 +71,8 @@ class Rollback:
             some = ", ".join(map(short, again[:_SHOWN])) + (" ..." if len(again) > _SHOWN else "")
             lines.append(f"  read again   {plural(len(again), 'file')}: {some}")
         lines += [f"  not known    {says}" for says in self.plan.not_known]
+        if self.plan.remove.get("manifest"):
+            lines.append(f"  afterwards   {ORIGINAL}")
         lines.append(f"done: {self.done}" if self.done else "nothing was changed: --to COPY or --in-place --backup DIR does it")
         return "\n".join(map(one_line, lines))
 

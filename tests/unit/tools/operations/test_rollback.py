@@ -83,6 +83,7 @@ def test_what_goes_and_what_stays(checkpoint: Path, sink: Path, tmp_path: Path) 
         assert numbers(copy / f"state/0/{partition}") == kept
     assert numbers(sink / "_spark_metadata") == with_checksums(0, 1, 2, 3)
     assert numbers(copy / "_spark_metadata") == with_checksums(4, 5, 6, 7)  # kept there
+    assert "start no query from the original again" in str(done)
     report = inspect(str(copy))
     assert report.next.batch_id == 4 and not report.next.rerun and not report.findings
     assert done.plan.reads_again == tuple((tmp_path / f"{i}.json").as_uri() for i in (4, 5, 6))
@@ -93,6 +94,7 @@ def test_nothing_is_changed_without_a_target(checkpoint: Path, capsys: pytest.Ca
     assert main(["rollback", str(checkpoint), "3"]) == 0
     printed = capsys.readouterr().out
     assert "back to batch 3; the next batch is 4: batches 4 to 7 are taken back" in printed and "nothing was changed" in printed
+    assert "the original" not in printed  # there is no sink that goes back with the copy
     assert main(["rollback", str(checkpoint), "3", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["next_batch"] == 4 and shown["done"] is None and "state/0/0/8.snapshot" in shown["remove"]["state"]
