@@ -6,7 +6,7 @@ Models: MetricsReporter (in no document).
     ->   {"inputRate-total": 2.5, "latency": 500, "eventTime-watermark": 0, ...}
 
 Differs from Spark: nothing.
-Shown by tests/unit/tools/monitoring/test_ledger.py::test_the_gauges_of_a_report.
+Shown by tests/spark/test_monitoring.py::test_the_six_gauges_are_those_of_spark.
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ from contextlib import contextmanager
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from minispark_stream.engine.gauges import gauges
+from minispark_stream.engine.jvm.metrics_system import Gauges
+
 # The phases that Spark reports under durationMs; the other steps only show in the trace.
 PHASES = frozenset(("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets"))
 
@@ -32,6 +35,7 @@ class ProgressReporter:
         self._keep = keep
         self.recent: deque[dict[str, Any]] = deque(maxlen=max(0, keep - 1))
         self.last_report_ms: int | None = None
+        self.gauges: Gauges | None = None  # in Spark's metrics system, if metricsEnabled is set
         self.trigger_start_ms = -1
         self._last_trigger_start_ms = -1
         self._durations: dict[str, int] = {}
@@ -62,6 +66,8 @@ class ProgressReporter:
     def add(self, progress: dict[str, Any], now_ms: int) -> None:
         """Keep a report. Raises LookupError if `keep` is 0 or less: Spark then drops more reports than there are, and fails."""
         self.recent.append(progress)
+        if self.gauges is not None:
+            self.gauges.set(gauges(progress))
         if self._keep <= 0:
             raise LookupError("empty collection")
         self.last_report_ms = now_ms

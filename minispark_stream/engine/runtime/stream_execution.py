@@ -37,8 +37,10 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.engine.clock import Clock
+from minispark_stream.engine.gauges import gauges
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import as_captured, java_error
+from minispark_stream.engine.jvm.metrics_system import Gauges
 from minispark_stream.engine.observer import Ended, Observer, error_words
 from minispark_stream.engine.plan.streaming_relation import described
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
@@ -225,6 +227,8 @@ class StreamExecution(ABC):
             now = iso_time(self.clock.get_time_millis())
             self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=now)
             self.started.set()
+            if sessions.flag(self.session, "spark.sql.streaming.metricsEnabled"):
+                self.reporter.gauges = Gauges(self.session, f"spark.streaming.{self.name or self.id}", gauges({}))
             self.run_activated_stream()
         except BaseException as e:  # (2)
             words = error_words(e)
@@ -253,6 +257,8 @@ class StreamExecution(ABC):
     def _finish(self) -> None:  # (3)
         if self.maintenance is not None:
             self.attempt(self.maintenance.stop)
+        if self.reporter.gauges is not None:
+            self.attempt(self.reporter.gauges.remove)
         self.attempt(self.planner.stop)
         self.attempt(self.release)
         failure = self.failure

@@ -31,7 +31,6 @@ _V2_ONLY = {"console": f"{_SQL}.streaming.ConsoleSinkProvider", "noop": f"{_SQL}
 WITHOUT_EFFECT: Mapping[str, str] = {  # (2)
     "spark.sql.streaming.commitProtocolClass": "the file sink always commits with its manifest",
     "spark.sql.streaming.disabledV2MicroBatchReaders": "each source has one implementation only",
-    "spark.sql.streaming.metricsEnabled": "listeners and recentProgress have the numbers, Spark's metrics system has not",
     "spark.sql.streaming.streamingQueryListeners": "add a listener with streams.addListener",
     "spark.sql.streaming.stateStore.unloadOnCommit": "stores stay loaded",
     "spark.sql.streaming.statefulOperator.incrementalCleanupFactor": "state is evicted at the end of each batch",

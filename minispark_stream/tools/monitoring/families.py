@@ -10,7 +10,7 @@ Models: MetricsReporter, for the names and the values of the first six.
 
 Differs from Spark: nothing in these six, except that they end with the query, and that each is one family with a label, where
 Spark has one gauge for each name of a query.
-Shown by tests/unit/tools/monitoring/test_ledger.py::test_the_gauges_of_a_report.
+Shown by tests/spark/test_monitoring.py::test_the_six_gauges_are_those_of_spark.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
 It is refused for joins, whose stores refer to each other, and for state in RocksDB.
 
 Models: nothing of Spark, which has no such tool.
-Shown by tests/unit/tools/operations/test_forget.py.
+Shown by tests/unit/tools/operations/test_forget.py, tests/spark/test_repair.py::test_a_key_that_was_deleted_begins_anew.
 """
 
 from __future__ import annotations

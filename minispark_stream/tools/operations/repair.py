@@ -10,7 +10,7 @@
     repair(ck, to="/data/copy")    the copy is a checkpoint on which the query can start
 
 Models: nothing of Spark, which has no such tool.
-Shown by tests/unit/tools/operations/test_repair.py.
+Shown by tests/unit/tools/operations/test_repair.py, tests/spark/test_repair.py.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "engine.sinks": ("engine.checkpointing", "engine.jvm"),
     "engine.runtime": (
         "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state", "engine.checkpointing",
-        "engine.jvm", "engine.clock", "engine.times", "engine.observer",
+        "engine.jvm", "engine.clock", "engine.gauges", "engine.times", "engine.observer",
     ),
     "engine": (),
     # -- what a first reader may skip: each of them plugs into the engine ----------------------------------------

@@ -1,0 +1,103 @@
+"""A repaired checkpoint on both engines: the query goes on to the result, and the state, of a run whose checkpoint was never damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from minispark_stream import MiniSparkSession, inspect, repair
+from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.operations.forget import forget
+
+BATCHES = 4  # before the damage; one more comes after the repair
+Damage = Callable[[Path, Path], None]
+
+
+def lost_metadata(checkpoint: Path, later: Path) -> None:
+    (checkpoint / "metadata").unlink()
+
+
+def killed_while_it_planned(checkpoint: Path, later: Path) -> None:
+    """The files of the next batch are logged; its entry in the offset log is torn."""
+    shutil.copy(later / f"sources/0/{BATCHES}", checkpoint / f"sources/0/{BATCHES}")
+    (checkpoint / f"offsets/{BATCHES}").write_bytes((later / f"offsets/{BATCHES}").read_bytes()[:20])
+
+
+def damaged_state(checkpoint: Path, later: Path) -> None:
+    (checkpoint / f"state/0/0/{BATCHES}.delta").write_bytes(b"damaged")
+
+
+def lost_entry_of_the_source_log(checkpoint: Path, later: Path) -> None:
+    (checkpoint / "sources/0/2").unlink()
+
+
+REPAIRS: list[tuple[Damage, dict[str, Any]]] = [
+    (lost_metadata, {}), (killed_while_it_planned, {}), (damaged_state, {}), (lost_entry_of_the_source_log, {}),
+    (lost_entry_of_the_source_log, {"rebuild_source_log": True}),
+]
+
+
+def feed(folder: Path, batch: int) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{batch}.json").write_text("\n".join(json.dumps({"k": k, "v": batch + 1}) for k in "abc"[: batch % 3 + 1]))
+    os.utime(folder / f"{batch}.json", (1_700_000_000 + batch, 1_700_000_000 + batch))
+
+
+def run(session: Any, home: Path, checkpoint: Path) -> dict[str, int]:
+    """The newest row of each key that the run has written."""
+    newest: dict[str, int] = {}
+
+    def keep(data: DataFrame, batch_id: int) -> None:
+        newest.update((row.k, row.v) for row in data.collect())
+
+    rows = session.readStream.schema("k string, v long").option("maxFilesPerTrigger", 1).json(str(home / "in"))
+    writer = rows.groupBy("k").agg(F.sum("v").alias("v")).writeStream.outputMode("update").foreachBatch(keep)
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+    return newest
+
+
+def state(checkpoint: Path) -> list[str]:
+    return sorted(str((row.key, row.value)) for row in inspect(str(checkpoint)).rows())
+
+
+@pytest.fixture(params=["spark", "model"])
+def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Any]:
+    with confs_set(spark, {"spark.sql.shuffle.partitions": "1"}):
+        yield spark if request.param == "spark" else MiniSparkSession(spark)
+
+
+def test_a_repaired_checkpoint_goes_on_as_if_it_had_never_been_damaged(session: Any, tmp_path: Path) -> None:
+    for batch in range(BATCHES):
+        feed(tmp_path / "in", batch)
+    before, straight = tmp_path / "before", tmp_path / "straight"
+    written = run(session, tmp_path, straight)
+    shutil.copytree(straight, before)
+    feed(tmp_path / "in", BATCHES)
+    written |= run(session, tmp_path, straight)
+    for number, (damage, asked) in enumerate(REPAIRS):
+        damaged, copy = tmp_path / f"damaged{number}", tmp_path / f"repaired{number}"
+        shutil.copytree(before, damaged)
+        damage(damaged, straight)
+        assert inspect(str(damaged)).next.refused is not None, damage
+        repair(damaged, to=copy, **asked)
+        newest = run(session, tmp_path, copy)
+        assert newest.items() <= written.items() and newest, damage
+        assert state(copy) == state(straight), damage
+
+
+def test_a_key_that_was_deleted_begins_anew(session: Any, tmp_path: Path) -> None:
+    for batch in range(2):
+        feed(tmp_path / "in", batch)
+    assert run(session, tmp_path, tmp_path / "checkpoint") == {"a": 3, "b": 2}
+    forget(tmp_path / "checkpoint", "a", to=tmp_path / "copy")
+    feed(tmp_path / "in", 2)
+    assert run(session, tmp_path, tmp_path / "copy") == {"a": 3, "b": 5, "c": 3}
+    assert run(session, tmp_path, tmp_path / "checkpoint") == {"a": 6, "b": 5, "c": 3}
