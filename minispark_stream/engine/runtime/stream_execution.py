@@ -224,11 +224,11 @@ class StreamExecution(ABC):
             self.session.sparkContext.setJobGroup(self.run_id, self.described("init"), interruptOnCancel=True)
             self.session.sparkContext.setLocalProperty(QUERY_ID_KEY, self.id)
             self.session.sparkContext.setLocalProperty(IS_CONTINUOUS_KEY, str(self.is_continuous).lower())
+            if sessions.flag(self.session, "spark.sql.streaming.metricsEnabled"):
+                self.reporter.gauges = Gauges(self.session, f"spark.streaming.{self.name or self.id}", gauges({}))
             now = iso_time(self.clock.get_time_millis())
             self.announce("started", id=self.id, runId=self.run_id, name=self.name, timestamp=now)
             self.started.set()
-            if sessions.flag(self.session, "spark.sql.streaming.metricsEnabled"):
-                self.reporter.gauges = Gauges(self.session, f"spark.streaming.{self.name or self.id}", gauges({}))
             self.run_activated_stream()
         except BaseException as e:  # (2)
             words = error_words(e)

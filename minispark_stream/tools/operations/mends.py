@@ -120,7 +120,7 @@ def _source_log(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager
         raise RepairRefused(f"{refused.where} is missing, and no file beside those of the other entries was there for it")
     entry = tuple(FileEntry(uri, ms, number) for uri, ms in sorted(files.items()))
     log = FileStreamSourceLog(f"{copy.location}/sources/{at[1]}", CompactionConf())
-    copy.create_atomic(refused.where, log.serialize(entry))
+    copy.create_atomic(refused.where, log.serialize(entry), overwrite=True)  # which removes the checksum of the lost one
     says = f"{refused.where} is made again, with {plural(len(files), 'file')}: {', '.join(sorted(files))}"
     return Mend(says, "a file of these that the batch did not read will never be read; look at the names")
 

@@ -114,10 +114,11 @@ def test_a_missing_entry_of_the_source_log_takes_batches_back(checkpoint: Path) 
 def test_a_missing_entry_of_the_source_log_is_made_again_if_asked(checkpoint: Path) -> None:
     missing = (checkpoint / "sources/0/3").read_bytes()
     (checkpoint / "sources/0/3").unlink()
+    (checkpoint / "sources/0/.3.crc").touch()  # Spark's checksum of the lost file
     (checkpoint.parent / "in/later.json").touch()  # now, which is after the batches were planned
     (checkpoint.parent / "in/_hidden").touch()
     copy = mended(checkpoint, "with 1 file: file:///", rebuild_source_log=True)
-    assert (copy / "sources/0/3").read_bytes() == missing
+    assert (copy / "sources/0/3").read_bytes() == missing and not (copy / "sources/0/.3.crc").exists()
     (checkpoint.parent / "in/3 ä.json").unlink()
     with pytest.raises(RepairRefused, match="no file beside those"):
         repair(checkpoint, rebuild_source_log=True)
