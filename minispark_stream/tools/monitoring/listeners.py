@@ -72,7 +72,7 @@ class PrometheusListener(_LedgerListener):
         super().__init__()
         self._registry = registry or REGISTRY
         self._server = start_http_server(port, address, self._registry) if port is not None else None
-        self._registry.register(self)  # type: ignore[arg-type]  # which asks for the methods of a Collector alone
+        self._registry.register(self)
 
     @property
     def port(self) -> int | None:
@@ -89,7 +89,7 @@ class PrometheusListener(_LedgerListener):
 
     def close(self) -> None:
         """Leave the registry, and stop to serve."""
-        self._registry.unregister(self)  # type: ignore[arg-type]
+        self._registry.unregister(self)
         if self._server:
             server, thread = self._server
             server.shutdown()
