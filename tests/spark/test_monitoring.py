@@ -40,7 +40,7 @@ def in_metrics_system(spark: SparkSession, name: str) -> dict[str, Any]:
         found = field.get(found)
     gauges = found.getGauges()
     begin = f"{spark.sparkContext.applicationId}.driver.spark.streaming.{name}."
-    return {str(key).removeprefix(begin): gauges[key].getValue() for key in list(gauges) if str(key).startswith(begin)}
+    return {name: gauge.getValue() for name in SPARKS_OWN if (gauge := gauges.get(begin + name)) is not None}
 
 
 def soon(condition: Callable[[], bool]) -> None:

@@ -1,7 +1,5 @@
 """A rollback on real Spark: batches are taken back, new code runs instead of them, and the result is that of a run that was never
 rolled back, also after two more restarts, which load the state from the disk.
-
-MINISPARK_ROLLBACK=1 plays the kinds of `PLAYED_ONCE`, too. All of them have held on both engines.
 """
 
 from __future__ import annotations
@@ -13,11 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.state import GroupState
 
 from minispark_stream import MiniSparkSession, inspect, rollback
 from minispark_stream.tools.compare.runner import confs_set
@@ -31,14 +27,6 @@ KINDS: dict[str, Mapping[str, str]] = {
     "count": {}, "left outer join": {}, "file sink": {},
     "changelogs": {"spark.sql.streaming.stateStore.providerClass": ROCKSDB, ROCKSDB_CONF: "true"},
 }
-FORMAT_2 = {**KINDS["changelogs"], "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
-PLAYED_ONCE: dict[str, Mapping[str, str]] = {
-    "zips": {"spark.sql.streaming.stateStore.providerClass": ROCKSDB},
-    "format 2": FORMAT_2, "format 2 with checksums": {**FORMAT_2, "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true"},
-    "compacted": {"spark.sql.streaming.fileSource.log.compactInterval": "3", "spark.sql.streaming.fileSource.log.cleanupDelay": "0"},
-    "sessions": {}, "two operators": {}, "limit": {}, "applyInPandasWithState": {}, "two sources": {},
-}
-UPDATE = ("count", "changelogs", "applyInPandasWithState", "two sources", "compacted", "zips", "format 2", "format 2 with checksums")
 
 
 def feed(folder: Path, batches: range) -> None:
@@ -53,30 +41,12 @@ def feed(folder: Path, batches: range) -> None:
 def build(session: Any, kind: str, home: Path, factor: int) -> DataFrame:
     rows = session.readStream.schema("k string, v long, ts timestamp").option("maxFilesPerTrigger", 1).json(str(home / "in"))
     rows = rows.withColumn("v", F.col("v") * factor)  # what the new code does otherwise
-    timed = rows.withWatermark("ts", "2 minutes")
-    if kind == "sessions":
-        return timed.groupBy(F.session_window("ts", "90 seconds"), "k").agg(F.sum("v").alias("v")).select("session_window.end", "k", "v")
-    if kind == "two operators":
-        once = timed.dropDuplicatesWithinWatermark(["k", "v"])
-        return once.groupBy(F.window("ts", "3 minutes")).agg(F.sum("v").alias("v")).select("window.end", "v")
-    if kind == "limit":
-        return rows.limit(15)
-    if kind == "applyInPandasWithState":
-        return rows.groupBy("k").applyInPandasWithState(summed, "k string, v long", "v long", "update", "NoTimeout")
-    if kind == "two sources":
-        other = session.readStream.schema("k string, v long, ts timestamp").option("maxFilesPerTrigger", 2).json(str(home / "in"))
-        rows = rows.union(other.select("k", "ts", (F.col("v") * 1000 * factor).alias("v")).select(*rows.columns))
     if kind == "left outer join":
+        timed = rows.withWatermark("ts", "2 minutes")
         right = timed.where("v % 2 = 0").select(F.col("k").alias("k2"), F.col("v").alias("v2"), F.col("ts").alias("ts2"))
         near = "k = k2 and ts2 >= ts - interval 1 minute and ts2 <= ts + interval 1 minute"
         return timed.join(right, F.expr(near), "leftOuter").select("k", "v", "v2")
     return rows.select("k", "v") if kind == "file sink" else rows.groupBy("k").agg(F.sum("v").alias("v"))
-
-
-def summed(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    total = (state.get[0] if state.exists else 0) + sum(int(frame.v.sum()) for frame in frames)
-    state.update((total,))
-    yield pd.DataFrame({"k": [key[0]], "v": [total]})
 
 
 def run(session: Any, kind: str, home: Path, checkpoint: Path, factor: int) -> dict[int, list[str]]:
@@ -87,7 +57,7 @@ def run(session: Any, kind: str, home: Path, checkpoint: Path, factor: int) -> d
         found[batch_id] = sorted(str(tuple(row)) for row in data.collect())
 
     writer = build(session, kind, home, factor).writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    writer = writer.outputMode("update" if kind in UPDATE else "append")
+    writer = writer.outputMode("update" if kind in ("count", "changelogs") else "append")
     query = (writer.format("json").option("path", str(home / "out")) if kind == "file sink" else writer.foreachBatch(keep)).start()
     query.awaitTermination()
     return found
@@ -131,11 +101,11 @@ def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Any
         yield spark if request.param == "spark" else MiniSparkSession(spark)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *(PLAYED_ONCE if os.environ.get("MINISPARK_ROLLBACK") else ())])
+@pytest.mark.parametrize("kind", KINDS)
 def test_after_a_rollback_the_query_goes_on_as_if_it_had_never_run_on(
     session: Any, spark: SparkSession, spark_files: Any, tmp_path: Path, kind: str
 ) -> None:
-    with confs_set(spark, {**KINDS, **PLAYED_ONCE}[kind]):
+    with confs_set(spark, KINDS[kind]):
         homes = [tmp_path / "straight", tmp_path / "back"]
         for home in homes:
             home.mkdir()
