@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from minispark_stream.engine.spark_versions import MODEL, installed
+
 if TYPE_CHECKING:
     from minispark_stream.low_latency_memory_stream import LowLatencyMemoryStream
     from minispark_stream.registry import register_sink, register_source
@@ -59,10 +61,17 @@ __all__ = [
 ]
 
 
+_OF_THE_MODEL = ("MiniSparkSession", "register_sink", "register_source", "side_by_side", "what_if")
+
+
 def __getattr__(name: str) -> Any:
-    """Import a name when it is used, so that `python -m minispark_stream doctor` works even if PySpark is missing."""
+    """Import a name when it is used: only the model needs PySpark 4.3, and some of the tools need no PySpark at all."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _OF_THE_MODEL and (installed() or (0, 0)) < MODEL:
+        from minispark_stream.tools.cause import need_model
+
+        need_model(name)
     try:
         return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     except ImportError as e:

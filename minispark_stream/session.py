@@ -26,6 +26,7 @@ from minispark_stream.dataframe import let_data_frames_choose_their_engine
 from minispark_stream.engine.clock import Clock, SystemClock
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.sources.table import with_tables_of_files
+from minispark_stream.engine.spark_versions import refuse_connect
 from minispark_stream.readwriter import DataStreamReader
 from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.streaming_query_manager import StreamingQueryManager
@@ -75,7 +76,7 @@ class MiniSparkSession(SparkSession):
                 errorClass="VALUE_NOT_ALLOWED",
                 messageParameters={"arg_name": "trace", "allowed_values": "['off', 'steps', 'rows']"},
             )
-        sessions.refuse_connect("MiniSparkSession", "spark", spark)
+        refuse_connect("MiniSparkSession", "spark", spark)
         if not isinstance(spark, SparkSession):
             raise PySparkTypeError(
                 errorClass="NOT_EXPECTED_TYPE",

@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 
 from minispark_stream.tools.compare.engine_run import cause_of
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 VERDICTS: dict[int, str] = {}
 _temporary = TemporaryDirectory()

@@ -129,7 +129,7 @@ def _forget_where_values_are_from(session: SparkSession) -> None:
 @pytest.fixture
 def spark_files(spark: SparkSession) -> Iterator[None]:
     """Spark writes its logs and state as it does by default."""
-    from minispark_stream.tools.compare.runner import confs_set
+    from minispark_stream.tools.compare.prepared import confs_set
 
     with confs_set(spark, {FILES: f"{CHECKPOINTING}.FileContextBasedCheckpointFileManager"}):
         yield

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _CYCLE_MS = 146_097 * 86_400_000
 _SHOWN_TIME = re.compile(r"(\+?\d{4,10}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?")
 _ISO_TIME = re.compile(r"\+?(\d{4,10})(-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z")

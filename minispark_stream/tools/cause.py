@@ -19,6 +19,7 @@ import re
 import sys
 from collections.abc import Iterable
 
+from minispark_stream.engine import spark_versions
 from minispark_stream.tools import doctor
 from minispark_stream.tools.doctor import Finding
 
@@ -31,6 +32,23 @@ _SAID_BY_JAVA = {
     r"Error while sending or receiving|Answer from Java side is empty": ": Java has ended. If its last ERROR line above says "
     "'Address already in use', set spark.ui.port to a free port, or spark.ui.enabled to false",
 }
+
+
+def need_model(what: str, instead: str = "") -> None:
+    """Raises ImportError if there is no PySpark, or one that is older than the one that the model re-implements.
+
+    Args:
+        what: the name of what needs the model.
+        instead: a sentence on what works without it.
+    """
+    found = spark_versions.pyspark_version()
+    if found is not None and spark_versions.parsed(found) >= spark_versions.MODEL:
+        return
+    asked = doctor.dotted(spark_versions.MODEL)
+    here = "there is no PySpark here" if found is None else f"this is PySpark {found}"
+    get = f"pip install 'pyspark=={asked}.*', in an environment of its own"
+    told = [f"{what} needs PySpark {asked}, and {here}", f"Get it: {get}", *filter(None, [instead])]
+    raise ImportError(f"{'. '.join(told)}. {ASK}", name="pyspark")
 
 
 def of_import(error: ImportError) -> ImportError:  # (1)

@@ -11,6 +11,8 @@ Models nothing of Spark. It looks at seven things and prints one line for each f
 6. $SPARK_HOME, if it is set: PySpark runs the Spark that is there, whatever pip has installed.
 7. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
 
+Then it says which tools run with what is there, because only the model needs all of it.
+
 Example:
 
     ok       Java 17.0.15 (/usr/bin/java)
@@ -18,7 +20,7 @@ Example:
     optional nbval: not installed, needed by `test`. Get it: pip install 'nbval>=0.11'
 
 It runs without any package installed: it imports only `packaging`, or the copy of it in pip, and only if there are version
-ranges to check. If PySpark is missing on purpose, it says whether `inspect` can run, which needs only three packages.
+ranges to check.
 """
 
 from __future__ import annotations
@@ -28,15 +30,16 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from minispark_stream.engine import spark_versions
+
 PYTHON_NEEDED = (3, 11)
-SPARK_NEEDED = (4, 3)
+SPARK_NEEDED = spark_versions.MODEL
 JAVA_NEEDED = 17
 GET_JAVA = (
     "apt-get install openjdk-17-jre-headless; or brew install openjdk@17, and "
@@ -45,6 +48,7 @@ GET_JAVA = (
 GET_DOT = "apt-get install graphviz, brew install graphviz, or conda install -c conda-forge graphviz"
 
 OF_INSPECT = ("numpy", "pyarrow", "xxhash")
+OF_THE_MODEL = ("model", "pictures")  # the extras that it needs
 # A clone of the repository has a Makefile, which installs everything. The extras for developers are only useful there.
 PROJECT_FILE = Path(__file__).parents[2] / "pyproject.toml"
 IN_REPOSITORY = PROJECT_FILE.with_name("Makefile").is_file()
@@ -89,14 +93,14 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
     for finding in findings:
         out(str(finding))
     missing = sum(f.needed and not f.ok for f in findings)
+    for line in what_runs(missing):
+        out(line)
     if start_spark and not missing:
         out("counting words on both engines, in a separate Spark (up to a minute)")
         finding = check_spark(run_quietly)
         out(str(finding))
         missing += not finding.ok
-    inspects = all(installed_version(name) for name in OF_INSPECT)
-    out((f"{missing} missing" + (" for queries; `inspect` has what it needs" if inspects else "")) if missing else
-        "everything that is needed is installed")
+    out(f"{missing} missing for the model" if missing else "everything that is needed is installed")
     return 1 if missing else 0
 
 
@@ -162,11 +166,15 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
         yield Finding("packaging: not installed, so no other package was looked for", ok=False,
                       get=f"{SETUP}pip install packaging")
         return
-    once = {requirement.name: requirement for requirement in reversed([requirement_class(line) for line in requirements])}
-    for requirement in reversed(once.values()):
+    once: dict[str, Any] = {}
+    for requirement in sorted((requirement_class(line) for line in requirements), key=_comes_late):
+        once.setdefault(requirement.name, requirement)
+    for requirement in once.values():
         name, versions = requirement.name, requirement.specifier
-        extra = re.search(r'extra == "(\w+)"', str(requirement.marker))
-        if extra and extra[1] in OF_DEVELOPERS and not IN_REPOSITORY:
+        marker, extra = requirement.marker, _extra(requirement)
+        if marker is not None and not marker.evaluate({"extra": extra[0] if extra else ""}):
+            continue  # needed by another version of Python
+        if extra and extra[0] in OF_DEVELOPERS and not IN_REPOSITORY:
             continue
         if name == "minispark_stream":  # an extra that is made of extras
             continue
@@ -175,8 +183,38 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
             yield Finding(f"{name} {version}")
             continue
         what = f"{name}: not installed" if version is None else f"{name} {version}: not in the range {versions}"
-        yield Finding(f"{what}, needed by `{extra[1]}`" if extra else what, ok=False, needed=not extra,
+        needed = not extra or extra[0] in OF_THE_MODEL
+        yield Finding(what if needed else f"{what}, needed by `{extra[0]}`", ok=False, needed=needed,
                       get=f"{SETUP}pip install '{name}{versions}'")
+
+
+def _extra(requirement: Any) -> list[str]:
+    return re.findall(r'extra == "(\w+)"', str(requirement.marker))
+
+
+def _comes_late(requirement: Any) -> int:
+    """Of several ranges of a package, that of the model counts, because it is the narrowest."""
+    extra = _extra(requirement)
+    return 0 if not extra or extra[0] in OF_THE_MODEL else 1
+
+
+def what_runs(missing: int) -> Iterator[str]:
+    """Which tools run with the packages and the PySpark that are here."""
+    found = spark_versions.pyspark_version()
+    inspects = all(installed_version(name) for name in OF_INSPECT)
+    yield _runs("inspect, why, rollback, and reports that were saved", inspects, f"needs {', '.join(OF_INSPECT)}")
+    oldest = spark_versions.OLDEST
+    on_spark = inspects and found is not None and spark_versions.parsed(found) >= oldest
+    why_not = "there is no PySpark here" if found is None else f"needs PySpark {dotted(oldest)} or newer"
+    yield _runs(f"trace_of, TraceListener, explain_output: queries of PySpark {found or ''}".rstrip(), on_spark, why_not)
+    for what, package in (("live, stepper", "ipywidgets"), ('stream_test(engine="spark")', "pandas")):
+        yield _runs(what, on_spark and bool(installed_version(package)), f"needs {package}" if on_spark else why_not)
+    model = f"the model, side_by_side, what_if, the demo: PySpark {dotted(SPARK_NEEDED)}"
+    yield _runs(model, not missing, f"{missing} missing, see above")
+
+
+def _runs(what: str, ok: bool, why_not: str) -> str:
+    return f"{'runs' if ok else 'does not':8} {what}{'' if ok else f' ({why_not})'}"
 
 
 def own_requirements() -> list[str]:
@@ -191,15 +229,24 @@ def own_version() -> str:
     """The version of minispark_stream; of a clone that is only on the path, that of its pyproject.toml."""
     version = installed_version("minispark_stream")
     if version is None and PROJECT_FILE.is_file():
-        version = str(tomllib.loads(PROJECT_FILE.read_text(encoding="utf-8"))["project"]["version"])
+        version = str(_project(PROJECT_FILE.read_text(encoding="utf-8"))["version"])
     return version or "of unknown version"
 
 
 def requirements_of(text: str) -> list[str]:
     """The requirements in the text of a pyproject.toml, as the metadata of an installed package have them."""
-    project = tomllib.loads(text)["project"]
+    project = _project(text)
     extras = [f'{line} ; extra == "{extra}"' for extra, lines in project["optional-dependencies"].items() for line in lines]
     return [*project["dependencies"], *extras]
+
+
+def _project(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    project: dict[str, Any] = tomllib.loads(text)["project"]
+    return project
 
 
 def _requirement_class() -> Any:

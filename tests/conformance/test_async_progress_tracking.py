@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 ON = {"asyncProgressTrackingEnabled": "true"}
 INTERVAL = "asyncProgressTrackingCheckpointIntervalMs"

@@ -13,7 +13,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.inputs import random_rows
 
 Engines = list[tuple[str, Any]]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.runtime.unsupported_confs import WITHOUT_EFFECT
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import at
 

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.extras.continuous.memory_stream import ContinuousMemoryStream
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 ROOT = Path(__file__).parents[2]
 EVERY = {"continuous": "500 milliseconds"}

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.crash_explorer import Explorer, Outcome, Point, photograph
 from tests.conformance.crash_inputs import Folder, Input, Topic
 from tests.conformance.crash_queries import MORE, QUERIES

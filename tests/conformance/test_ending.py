@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.endings import failed
 
 

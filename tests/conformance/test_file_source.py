@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.sources.file_listing import Folder
 from minispark_stream.lens.view.words import without_ids
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import random_rows, read_random, rows_of
 

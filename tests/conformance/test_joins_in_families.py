@@ -21,7 +21,7 @@ from minispark_stream import MiniSparkSession, side_by_side
 from minispark_stream.engine.operators.symmetric_hash_join import MERGE_OPERATOR
 from minispark_stream.engine.operators.symmetric_hash_join import STATE_FORMAT as FORMAT
 from minispark_stream.engine.state.state_store import HDFS_PROVIDER
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare
 from tests.conformance.test_rocksdb_provider import CHANGELOGS, CHECKSUMS, IDS, confs
 from tests.conformance.test_rocksdb_state import ASKED, STORE

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException, PySparkTypeError, PySparkValueErro
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare
 
 EVOLVE = {"spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from minispark_stream import MiniSparkSession, explain_output, inspect
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare
 from tests.conformance.real_time_checkpoint import QUERIES as QUERIES_IN_REAL_TIME
 from tests.conformance.test_rocksdb_state import (

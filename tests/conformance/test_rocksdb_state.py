@@ -24,7 +24,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from minispark_stream import explain_output, inspect, trace_of
 from minispark_stream.engine.checkpointing.unsafe_row.plain import plain
 from minispark_stream.lens.trace.values import name_of
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from minispark_stream.tools.inspection.contents import StateRow
 from minispark_stream.tools.inspection.report import CheckpointReport
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from minispark_stream.tools.inspection.sink_folder import inspect_sink
 
 pytestmark = pytest.mark.usefixtures("spark_files")

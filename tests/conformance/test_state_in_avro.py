@@ -22,7 +22,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from minispark_stream import MiniSparkSession, inspect, side_by_side
 from minispark_stream.extras.rocksdb.column_family_schemas import decode_column_families
 from minispark_stream.tools.compare.checkpoint_files import comparable_files
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
 

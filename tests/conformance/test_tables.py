@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
 from minispark_stream.streaming_query import StreamingQuery
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 Build = Callable[[Any], Any]
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from minispark_stream import MiniSparkSession, inspect, side_by_side
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 Build = Callable[[Any, str], DataFrame]
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"

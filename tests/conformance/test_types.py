@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing.objects import PythonOnlyPoint, PythonOnlyUDT
 
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import rows_of
 from tests.conformance.types_by_operators import (

@@ -25,7 +25,7 @@ from minispark_stream.engine.runtime import write_to_stream
 from minispark_stream.engine.sinks.noop import NoopSink
 from minispark_stream.engine.sinks.packed_rows import packed, packed_rows
 from minispark_stream.engine.sources.file_listing import File, Folder
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 ODD_NAMES = {
     "a b.txt": "a%20b.txt", "100%.txt": "100%25.txt", "ä&+;.txt": "ä&+;.txt", "[x]#?.txt": "%5Bx%5D%23%3F.txt",

@@ -16,7 +16,7 @@ from minispark_stream import MiniSparkSession, side_by_side
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER
 from minispark_stream.lens.view.state_files import chains
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 CONFS = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "20ms", "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",

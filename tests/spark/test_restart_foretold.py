@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minispark_stream import inspect
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from minispark_stream.tools.inspection.contents import START, NextBatch
 from tests.spark.checkpoint_damages import CANNOT_BE_TOLD, CASES, QUERIES, Query, put_file
 

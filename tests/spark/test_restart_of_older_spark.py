@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import inspect
 from minispark_stream.engine.jvm import scala
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.connectors import SPARK_TESTS, JarsMissing, download
 from tests.spark.checkpoint_damages import FORMAT_2, ROCKSDB
 

@@ -25,20 +25,17 @@ def of_connect(name: str) -> Any:
 
 @pytest.mark.parametrize(("use", "what"), [
     (MiniSparkSession, "MiniSparkSession"),
-    (minispark_stream.TraceListener, "TraceListener"),
-    (minispark_stream.trace_of, "trace_of"),
-    (minispark_stream.explain_output, "explain_output of a query"),
     (lambda it: minispark_stream.side_by_side(it, lambda session: session, []), "side_by_side"),
     (lambda it: minispark_stream.what_if(it, lambda session: session, []), "what_if"),
-    (lambda it: stream_test(it, lambda session, a: a), "stream_test"),
+    (lambda it: stream_test(it, lambda session, a: a), r"stream_test\(engine='model'\)"),
 ], ids=lambda one: one if isinstance(one, str) else "")
 def test_a_session_of_spark_connect_is_refused(use, what):
     with pytest.raises(PySparkTypeError, match=f"classic SparkSession, got one of Spark Connect; {what} needs the JVM of the session"):
-        use(of_connect("StreamingQuery" if "of" in what else "SparkSession"))
+        use(of_connect("SparkSession"))
 
 
 def test_a_query_of_spark_connect_can_be_watched(monkeypatch):
-    monkeypatch.setattr(live, "LiveView", lambda look, every_s: look)
+    monkeypatch.setattr("minispark_stream.lens.view.live_view.LiveView", lambda look, every_s: look)
     assert callable(live.live(of_connect("StreamingQuery")))
     with pytest.raises(TypeError, match="live takes the StreamingQuery that start"):
         live.live("counts")  # type: ignore[arg-type]

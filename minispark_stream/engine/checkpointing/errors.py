@@ -1,11 +1,11 @@
-"""PySpark's exceptions; without PySpark, exceptions with the same names and texts.
+"""PySpark's exceptions; without a PySpark whose exceptions have conditions, exceptions with the same names and texts.
 
 Models: `SparkRuntimeException` (no document).
 
     str(SparkRuntimeException(message="no such file", errorClass="X"))    ->    "[X] no such file", with and without PySpark
 
 A checkpoint can be read where only numpy, pyarrow and xxhash are installed, and if it is damaged, the errors there have the
-same texts as elsewhere. With PySpark, these classes are PySpark's own.
+same texts as elsewhere. With PySpark 4.0 or newer, these classes are PySpark's own.
 
 Differs from Spark: nothing.
 """
@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-try:
+from minispark_stream.engine.spark_versions import reads_with_pyspark
+
+if reads_with_pyspark():
     from pyspark.errors import PySparkException, PySparkValueError, SparkRuntimeException
-except ModuleNotFoundError:
+else:
 
     class PySparkException(Exception):  # type: ignore[no-redef]
         def __init__(self, message: str, errorClass: str | None = None, messageParameters: Mapping[str, str] | None = None):

@@ -1,4 +1,4 @@
-"""PySpark's types or, without PySpark, types with the same methods (types_without_pyspark.py).
+"""PySpark's types or, without a PySpark that has all of them, types with the same methods (types_without_pyspark.py).
 
 Models: StructType (About state).
 
@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from typing import Any
 
-try:
+from minispark_stream.engine.spark_versions import reads_with_pyspark
+
+if reads_with_pyspark():
     from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
-except ModuleNotFoundError:
+else:
     from minispark_stream.engine.checkpointing.types_without_pyspark import (  # type: ignore[assignment]
         ArrayType,
         BinaryType,

@@ -17,6 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.spark_versions import spark_of
 
 
 class SparkQuery(NamedTuple):
@@ -45,12 +46,13 @@ def look_at(query: StreamingQuery) -> SparkQuery:
     """Ask a query, which may be running or have ended."""
     execution = query._jsq.streamingQuery()
     trigger = execution.trigger()
+    version = spark_of(str(execution.sparkSession().version()))
     return SparkQuery(
         checkpoint=str(execution.resolvedCheckpointRoot()),
         output_mode=str(execution.outputMode().toString()).lower(),
         plan=str(execution.analyzedPlan().toString()),
-        source_names=_source_names(execution.analyzedPlan()),
-        watermarks=dict(_watermarks(execution)),
+        source_names=_source_names(execution.analyzedPlan()) if version.names_sources else (),
+        watermarks=dict(_watermarks(execution)) if version.tells_watermarks else {},
         interval_ms=int(trigger.intervalMs()) if scala.class_name(trigger) == "ProcessingTimeTrigger" else 0,
         is_real_time=scala.class_name(trigger) == "RealTimeTrigger",
     )

@@ -19,7 +19,6 @@ from typing import Any
 
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
-from pyspark.util import _load_from_socket
 
 JavaObject = Any
 
@@ -89,6 +88,8 @@ def bytes_of(session: SparkSession, arrays: JavaObject) -> bytes:
     Raises:
         JavaError, or its equivalent of PySpark's: what the iterator raised.
     """
+    from pyspark.util import _load_from_socket  # elsewhere in PySpark 3.5, whose queries are only looked at
+
     served = java_class(session, "org.apache.spark.api.python.PythonRDD").serveIterator(arrays, "serve bytes")
     with _load_from_socket(served, NoOpSerializer()) as stream:
         received = b"".join(stream)

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from pyspark.accumulators import Accumulator, _accumulatorRegistry
-from pyspark.errors import PySparkTypeError
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import scala, times
@@ -60,33 +59,6 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
         conf_ms(session, f"{of_log}.cleanupDelay"),
         flag(session, f"{of_log}.deletion"),
         int(str(conf(session, "spark.sql.streaming.minBatchesToRetain"))),
-    )
-
-
-def is_of_connect(value: object) -> bool:
-    """Whether this is a session or a query of Spark Connect."""
-    return type(value).__module__.startswith("pyspark.sql.connect.")
-
-
-def refuse_connect(what: str, argument: str, value: object, instead: str = "") -> None:
-    """Raises PySparkTypeError if a session or a query is one of Spark Connect, which keeps the JVM from Python.
-
-    Args:
-        what: the name of what does not work.
-        argument: the name of the argument.
-        value: the argument.
-        instead: what works over Connect.
-    """
-    if not is_of_connect(value):
-        return
-    needs = f"one of Spark Connect; {what} needs the JVM of the session, which Spark Connect does not give to Python"
-    classic = 'a session of SparkSession.builder.master("local[*]").getOrCreate() has it'
-    wanted = "a query of a classic SparkSession" if argument.startswith("query") else "a classic SparkSession"
-    raise PySparkTypeError(
-        errorClass="NOT_EXPECTED_TYPE",
-        messageParameters={
-            "arg_name": argument, "expected_type": wanted, "arg_type": "; ".join(filter(None, [needs, classic, instead])),
-        },
     )
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.spark_versions import spark_of
 
 
 class JavaClock:
@@ -59,13 +60,13 @@ def start_by_clock(writer: DataStreamWriter, clock: Any, checkpoint: str) -> tup
         what `writer.start()` raises.
     """
     session, java_writer, java_clock = writer._spark, writer._jwrite, JavaClock(clock)
+    names = ("name", "sink_name") if spark_of(session.version).names_sources else ("name",)
     df = _field(java_writer, "ds")
     sink_class = scala.java_class(session, "org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink")
     none = scala.none(session)
     query = scala.call(
         session._jsparkSession.streams().startQuery,
-        name=none,
-        sink_name=none,
+        **dict.fromkeys(names, none),
         checkpoint=scala.some(session, checkpoint),
         df=df,
         options=scala.java_map(session, {}),

@@ -35,8 +35,8 @@ from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
 from minispark_stream.engine.runtime.construct_next_batch import construct_next_batch
 from minispark_stream.engine.runtime.finish_trigger import finish_trigger, quiet_progress
-from minispark_stream.engine.runtime.micro_batch_execution_context import status_message
 from minispark_stream.engine.runtime.populate_start_offsets import populate_start_offsets
+from minispark_stream.engine.runtime.progress_reporter import status_message
 from minispark_stream.engine.runtime.real_time_mode import check_sources
 from minispark_stream.engine.runtime.run_batch import run_batch
 from minispark_stream.engine.runtime.running_query import QuerySources

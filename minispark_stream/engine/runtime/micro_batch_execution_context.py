@@ -83,8 +83,3 @@ class MicroBatchExecutionContext:
             unique_ids=self.new_unique_ids,
             previous=replace(self, previous=None),  # one batch back is enough; a chain would keep all batches in memory
         )
-
-
-def status_message(has_data: bool) -> str:
-    """What the status of a query says while it runs a batch."""
-    return "Processing new data" if has_data else "No new data but cleaning up state"

@@ -89,3 +89,8 @@ def _rounded(rate: float) -> float:
 
 def _milliseconds_since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
+
+
+def status_message(has_data: bool) -> str:
+    """What the status of a query says while it runs a batch."""
+    return "Processing new data" if has_data else "No new data but cleaning up state"

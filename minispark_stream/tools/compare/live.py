@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming import StreamingQuery
-
-from minispark_stream.engine.jvm import sessions
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.view.live_view import LiveView, Look
-from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.spark_batch import SparkBatch, ran_a_batch
 from minispark_stream.tools.compare.spark_trace import spark_trace
+from minispark_stream.tools.held_query import as_model_query, error_of, is_query, reports
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+    from minispark_stream.lens.view.live_view import LiveView, Look
 
 MOST_BATCHES = 200  # in the charts
 
@@ -39,30 +41,33 @@ def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
     Raises:
         TypeError: `query` is not a query.
     """
-    given: object = query  # of Spark Connect, too, whose queries have the same methods
-    if not isinstance(given, StreamingQuery) and not sessions.is_of_connect(given):
+    from minispark_stream.lens.view.live_view import LiveView  # needs ipywidgets
+
+    if not is_query(query):
         raise TypeError(f"live takes the StreamingQuery that start() returned, not {type(query).__name__}")
     return LiveView(_looking(query), every_s)
 
 
 def _looking(query: StreamingQuery) -> Callable[[], Look]:
+    from minispark_stream.lens.view.live_view import Look
+
     batches: dict[tuple[str, int], SparkBatch] = {}
-    engine = "this engine" if isinstance(query, ModelQuery) else "Spark"
+    engine = "Spark" if as_model_query(query) is None else "this engine"
     title = f"query {query.name or query.id} on {engine}"
 
     def look() -> Look:
         is_active = query.isActive  # asked first, so that the reports contain all that it did before it ended
-        for progress in query.recentProgress:  # (1)
+        for progress in reports(query):  # (1)
             if ran_a_batch(progress):
-                batches.setdefault((str(progress.runId), progress.batchId), SparkBatch(progress, {}))
+                batches.setdefault((progress["runId"], progress["batchId"]), SparkBatch(progress, {}))
         while len(batches) > MOST_BATCHES:
             del batches[next(iter(batches))]
-        error = None if is_active else query.exception()
+        error = None if is_active else error_of(query)
         return Look(
             title=title,
             is_active=is_active,
             message=query.status["message"],
-            error=None if error is None else str(cause_of(str(error)) or error),
+            error=None if error is None else str(cause_of(error) or error),
             recording=spark_trace(list(batches.values())),
             steps=newest_steps(query),
         )
@@ -70,11 +75,12 @@ def _looking(query: StreamingQuery) -> Callable[[], Look]:
     return look
 
 
-def newest_steps(query: StreamingQuery) -> Recording | None:
+def newest_steps(query: Any) -> Recording | None:
     """(2) The steps of the newest trigger that runs a batch, and the trigger itself even if it still runs; None for Spark."""
-    if not isinstance(query, ModelQuery):
+    own = as_model_query(query)
+    if own is None:
         return None
-    events = query.trace.events
+    events = own.trace.events
     with_a_batch = {e.trigger for e in events if e.step in ("walCommit", "getBatch", "runBatch")}
     newest = max((trigger for trigger in with_a_batch if trigger is not None), default=0)
     steps = [e for e in events if e.trigger == newest]

@@ -27,7 +27,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from minispark_stream.lens.view.words import perhaps
-from minispark_stream.session import MiniSparkSession
 
 ENGINES = ("model", "spark")
 # The first two are up to a catalog or a state store provider; the last one is a conf that Spark reads but does not list.
@@ -90,6 +89,8 @@ def check_built(found: Any, session: object) -> None:  # (5)
     """Raises TypeError: the function did not return a query, or built it on another session."""
     if not hasattr(found, "writeStream"):
         raise TypeError(f"the function must return the streaming DataFrame that it builds, but it returned {found!r}")
+    from minispark_stream.session import MiniSparkSession  # the kit takes other functions of this module, and needs no model
+
     if isinstance(session, MiniSparkSession) and found.isStreaming and type(found.writeStream) is DataStreamWriter:
         raise TypeError("the function builds its query on another session: it must use the session that it is called with")
 
@@ -103,7 +104,8 @@ def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Argument
         for name in named:
             if name not in names and (snake := re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name)) in names:
                 error = TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
-                error.add_note(f"Hint: the argument is called {snake}.")
+                if hasattr(error, "add_note"):  # not in Python 3.10
+                    error.add_note(f"Hint: the argument is called {snake}.")
                 raise error
         return function(*arguments, **named)
 

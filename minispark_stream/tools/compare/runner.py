@@ -12,9 +12,7 @@
 from __future__ import annotations
 
 import inspect
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
 from operator import methodcaller
@@ -22,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from minispark_stream.engine.jvm import plans, scala
@@ -33,14 +31,13 @@ from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.checkpoint_files import comparable_files
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
 from minispark_stream.tools.compare.mistakes import check_built, hint_at_inputs
+from minispark_stream.tools.compare.prepared import Step, confs_set, put_files
 from minispark_stream.tools.compare.shown_rows import shown_row
 from minispark_stream.tools.compare.spark_batch import SparkBatch, ran_a_batch, spark_batches
 from minispark_stream.tools.compare.spark_trace import spark_trace
 
 Build = Callable[..., DataFrame]
-Step = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]
 
-FIRST_FILE_TIME = 1_700_000_000  # seconds: the modification time of the first step's file; each step adds one second
 COLLECT: Callable[[DataFrame], Iterable[Any]] = methodcaller("collect")
 # How long a query with several inputs sleeps between two looks at them, so that it sees all of a step or nothing.
 TOGETHER = {"spark.sql.streaming.pollingDelay": "300ms"}
@@ -173,38 +170,3 @@ class Runner:
 
 def _source_names(query: StreamingQuery) -> Sequence[str]:
     return query._execution.sources.names if isinstance(query, ModelQuery) else look_at(query).source_names
-
-
-def put_files(inputs: Path, i: int, step: Step) -> list[Path]:
-    """Put the files of step `i`; returns their paths, but not those of a function, which puts its files there itself."""
-    if callable(step):
-        step(str(inputs))
-        return []
-    hidden = []
-    for name, lines in ({"": step} if not isinstance(step, Mapping) else step).items():
-        hidden.append(inputs / name / f".step-{i:04d}.txt")
-        hidden[-1].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return made_visible(hidden, i)
-
-
-def made_visible(hidden: Sequence[Path], i: int) -> list[Path]:
-    """(2) Files lose the dot before their names, each in one rename; all have the fixed modification time of step `i`."""
-    for path in hidden:
-        os.utime(path, (FIRST_FILE_TIME + i, FIRST_FILE_TIME + i))
-    return [path.rename(path.with_name(path.name.removeprefix("."))) for path in hidden]
-
-
-@contextmanager
-def confs_set(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    """Set confs, and restore their old values afterwards."""
-    before = {key: spark.conf.get(key, None) for key in confs}
-    for key, value in confs.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tqdm.auto import tqdm
 
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.spark_versions import refuse_connect
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import EngineRun
@@ -35,7 +36,8 @@ from minispark_stream.tools.compare.mistakes import (
     check_trigger,
     knows_camel_case,
 )
-from minispark_stream.tools.compare.runner import COLLECT, Build, Runner, Step, confs_set
+from minispark_stream.tools.compare.prepared import Step, confs_set
+from minispark_stream.tools.compare.runner import COLLECT, Build, Runner
 
 
 @knows_camel_case
@@ -85,7 +87,7 @@ def side_by_side(
         ValueError: Spark does not know a conf, or an engine does not exist.
         AnalysisException: Spark refuses the query; the advice of the model is below the error.
     """
-    sessions.refuse_connect("side_by_side", "spark", spark)
+    refuse_connect("side_by_side", "spark", spark)
     check_trigger(trigger)
     check_feed(feed)
     check_build(build)

@@ -21,6 +21,7 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import lo
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
 from minispark_stream.tools.compare.spark_zips import read_zips
+from minispark_stream.tools.reports import plain
 
 Sources = list[tuple[str, Mapping[str, Any]]]  # name or number -> what a progress report says about it
 
@@ -98,14 +99,19 @@ def read_logs(checkpoint: str, batch_id: int, progress: Mapping[str, Any], names
 
 
 def spark_batches(
-    checkpoint: str, reports: Iterable[Mapping[str, Any]], names: Sequence[str] = (), is_real_time: bool = False
+    checkpoint: str | None, reports: Iterable[Mapping[str, Any]], names: Sequence[str] = (), is_real_time: bool = False
 ) -> list[SparkBatch]:
-    """The batches of some progress reports, with what the checkpoint still has of them. Their rows are not known."""
-    plain = (json.loads(json.dumps(report, default=str)) for report in reports if ran_a_batch(report))  # ids as text
-    logged = ((one, read_logs(checkpoint, one["batchId"], one, names)) for one in plain)
-    return [
-        SparkBatch(one, logs, names=names, zips=read_zips(checkpoint, one), is_real_time=is_real_time) for one, logs in logged
-    ]
+    """The batches of some progress reports, with what the checkpoint still has of them. Their rows are not known.
+
+    Args:
+        checkpoint: where it is; None if there are only the reports.
+    """
+    found = []
+    for one in (plain(report) for report in reports if ran_a_batch(report)):
+        logs = {} if checkpoint is None else read_logs(checkpoint, one["batchId"], one, names)
+        zips = {} if checkpoint is None else read_zips(checkpoint, one)
+        found.append(SparkBatch(one, logs, names=names, zips=zips, is_real_time=is_real_time))
+    return found
 
 
 def offset_text(offset: Any) -> str | None:

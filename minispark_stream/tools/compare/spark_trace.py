@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import batch_of_file
-from minispark_stream.engine.runtime.micro_batch_execution_context import status_message
+from minispark_stream.engine.runtime.progress_reporter import status_message
 from minispark_stream.lens.trace.events import MAX_ROWS, Event
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import as_map
@@ -60,8 +60,8 @@ def _note(batches: Sequence[SparkBatch]) -> str | None:
         )
     if batches and not any(batch.logs for batch in batches):
         missing.append(
-            "The checkpoint is gone, as a temporary one is when its query stops: files and log entries are not known, and "
-            "watermarks are those of the progress reports."
+            "The checkpoint is not there (a temporary one is deleted when its query stops, and reports alone do not name it): "
+            "files and log entries are not known, and watermarks are those of the progress reports."
         )
     return " ".join(missing) or None
 

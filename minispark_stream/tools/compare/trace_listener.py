@@ -10,6 +10,9 @@
    query is started again on its checkpoint, its trace continues.
 3. When the query ends, the listener keeps its error.
 
+Over Spark Connect, a listener may not know where the checkpoint is (tools/held_query.py), unless `checkpoints` says it. Spark
+Connect of 3.5 runs a listener in a process of the server, where nobody can ask it for its traces, so it is refused there.
+
 It keeps the newest `max_queries` queries, and the newest `max_batches` batches of each.
 
 Spark notifies listeners of a batch a moment after the batch has ended.
@@ -21,7 +24,9 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -29,15 +34,13 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
-    StreamingQueryProgress,
 )
 
-from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.jvm.queries import look_at
+from minispark_stream.engine.spark_versions import is_of_connect, spark_of
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.spark_batch import SparkBatch, spark_batches
 from minispark_stream.tools.compare.spark_trace import spark_trace
+from minispark_stream.tools.held_query import as_model_query, look
 
 
 @dataclass
@@ -45,11 +48,11 @@ class _Watched:
     """What is known about a query. A query of the model keeps its own trace; `earlier` is that of its earlier runs."""
 
     name: str | None
-    checkpoint: str
+    checkpoint: str | None
     plan: str | None
     source_names: tuple[str, ...]
     batches: deque[SparkBatch]
-    query: ModelQuery | None = None
+    query: Any = None
     earlier: Trace = Trace(())
     error: str | None = None
     is_real_time: bool = False
@@ -68,10 +71,22 @@ class TraceListener(StreamingQueryListener):
         session: the SparkSession, or MiniSparkSession, whose queries are started.
         max_batches: how many batches of a query are kept.
         max_queries: how many queries are kept.
+        checkpoints: where the checkpoints of some queries are, by the names of the queries.
+
+    Raises:
+        PySparkRuntimeError: the session is one of Spark Connect 3.5.
     """
 
-    def __init__(self, session: SparkSession, max_batches: int = 1000, max_queries: int = 100):
-        sessions.refuse_connect("TraceListener", "session", session, "live(query) works over Connect, too")
+    def __init__(
+        self, session: SparkSession, max_batches: int = 1000, max_queries: int = 100,
+        checkpoints: Mapping[str, str] | None = None,
+    ):
+        if is_of_connect(session) and not spark_of(session.version).listens_in_client:
+            raise PySparkRuntimeError(
+                f"TraceListener: Spark Connect {session.version} runs listeners in a process of the server, which has no trace "
+                "to give; trace_of(query, checkpoint=...) works there, and TraceListener over Spark Connect from 4.0 on"
+            )
+        self._checkpoints = dict(checkpoints or {})
         self._session = session
         self._max_batches = max_batches
         self._max_queries = max_queries
@@ -86,15 +101,15 @@ class TraceListener(StreamingQueryListener):
         query = self._session.streams.get(str(event.id))  # (1)
         if query is None:
             return  # of another session
-        before = self._watched.pop(str(event.id), None) or _Watched(None, "", None, (), deque(maxlen=self._max_batches))
-        if isinstance(query, ModelQuery):
+        before = self._watched.pop(str(event.id), None) or _Watched(None, None, None, (), deque(maxlen=self._max_batches))
+        if as_model_query(query) is not None:
             earlier = before.earlier if before.query is None else before.trace
             now = replace(before, name=event.name, query=query, earlier=earlier)
         else:
-            seen = look_at(query)
+            seen = look(query, self._checkpoints.get(str(event.name)))
             now = replace(
-                before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan, source_names=seen.source_names, error=None,
-                is_real_time=seen.is_real_time,
+                before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan or None, source_names=seen.source_names,
+                error=None, is_real_time=seen.is_real_time,
             )
         self._watched[str(event.id)] = now
         while len(self._watched) > self._max_queries:
@@ -103,7 +118,10 @@ class TraceListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         watched = self._watched.get(str(event.progress.id))
         if watched is not None and watched.query is None:
-            report = StreamingQueryProgress.fromJson(json.loads(event.progress.json))  # as `recentProgress` writes offsets
+            report = json.loads(event.progress.json)
+            if watched.checkpoint is None and report["stateOperators"]:  # over Spark Connect, the plan of a batch has it
+                query = self._session.streams.get(str(event.progress.id))
+                watched.checkpoint = None if query is None else look(query).checkpoint
             watched.batches += spark_batches(watched.checkpoint, [report], watched.source_names, watched.is_real_time)  # (2)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802

@@ -21,7 +21,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.spark_versions import refuse_connect
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.style import CSS, file_beside, table
 from minispark_stream.lens.view.what_if_panel import WhatIfPanel
@@ -59,7 +59,7 @@ def what_if(
         TypeError: `build` is not a function, a knob is not one of its parameters, or a step of the feed is a text.
         ValueError: no control can be made for a knob, or Spark does not know a conf.
     """
-    sessions.refuse_connect("what_if", "spark", spark)
+    refuse_connect("what_if", "spark", spark)
     check_build(build)
     check_feed(feed)
     check_confs(spark, confs or {})

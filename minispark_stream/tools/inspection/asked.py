@@ -20,6 +20,7 @@ from minispark_stream.tools.inspection.inputs import join_types
 from minispark_stream.tools.inspection.report import CheckpointReport
 
 Shifts = Mapping[tuple[int, int], int]  # (operator, side) -> ms
+GONE = "is gone (a temporary one is deleted when its query ends)"
 OUTER = {"LeftOuter": (0,), "RightOuter": (1,), "FullOuter": (0, 1)}  # the sides whose rows are emitted without a partner, too
 
 
@@ -55,7 +56,8 @@ class Asked:
     first; `mode` is the output mode, which no checkpoint has; `error` is what ended the query. What the `withWatermark`
     operators measured (`inputs`: `node`, `delayMs`, `watermark`, `sources`), the `shifts` and the types of the `joins` are
     known if a trace was recorded. The `plan` is that of a query, as Spark prints it; it has inputs, joins and timers, too.
-    `is_active` is None for a checkpoint alone; `interval_ms` is that of the trigger for which the query waits.
+    `is_active` is None for a checkpoint or reports alone; `interval_ms` is that of the trigger for which the query waits;
+    `no_report` says why there is no `report`.
     """
 
     report: CheckpointReport | None
@@ -68,6 +70,7 @@ class Asked:
     error: str | None = None
     is_active: bool | None = None
     interval_ms: int = 0
+    no_report: str = GONE
 
     @property
     def watermark_ms(self) -> int | None:

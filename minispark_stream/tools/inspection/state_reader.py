@@ -16,7 +16,7 @@ import heapq
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
@@ -254,7 +254,7 @@ def is_same(shown: Any, wanted: Any) -> bool:
     if isinstance(wanted, (list, tuple)):
         return isinstance(shown, list) and len(shown) == len(wanted) and all(map(is_same, shown, wanted))
     if isinstance(wanted, datetime) and wanted.tzinfo is not None:
-        wanted = wanted.astimezone(UTC).replace(tzinfo=None)
+        wanted = wanted.astimezone(timezone.utc).replace(tzinfo=None)
     if isinstance(wanted, (bytes, bytearray)):
         wanted = "0x" + wanted.hex()
     if shown is None or wanted is None or isinstance(shown, bool):

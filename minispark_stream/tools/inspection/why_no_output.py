@@ -18,7 +18,6 @@ Differs from Spark: Spark has no such answer; everything comes from its checkpoi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -29,15 +28,17 @@ from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import CSS, table
 from minispark_stream.lens.view.words import delay_words, number, offset_words, one_line, plural, short, time_words
-from minispark_stream.tools.inspection.asked import Asked, joins, shifts
+from minispark_stream.tools.inspection.asked import GONE, Asked, joins, shifts
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.held import held_by
 from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs
 from minispark_stream.tools.inspection.plan_text import folders, removing
 from minispark_stream.tools.inspection.unread_files import unread
 from minispark_stream.tools.inspection.waits_for import waits_for
+from minispark_stream.tools.reports import plain
 
 FOREACH_BATCH = "ForeachBatchSink"  # as progress reports call it
+NOT_GIVEN = "was not given (explain_output takes it as checkpoint=…)"
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,7 @@ def explain(asked: Asked) -> OutputExplanation:
     lines += dropped
     lines += waits_for(asked, held, bool(dropped))  # (3)
     if asked.is_active is None and not asked.plan:
-        unknown = "how many rows came in and went out, the plan, and the output mode"
-        lines.append(("not known", f"{unknown}: a checkpoint does not have them; a query has"))
+        lines.append(("not known", _unknown(asked)))
     return OutputExplanation(tuple((topic, one_line(words)) for topic, words in lines))
 
 
@@ -89,20 +89,40 @@ def explain_checkpoint(checkpoint: str) -> OutputExplanation:
     return replace(explain(Asked(report)), exit_code=report.exit_code)
 
 
+def explain_reports(
+    progress: Sequence[Mapping[str, Any]], error: str | None = None, checkpoint: str | None = None
+) -> OutputExplanation:
+    """What saved progress reports say, with those of the checkpoint, if it is there.
+
+    Raises:
+        FileNotFoundError, ValueError: the path of the checkpoint is wrong.
+    """
+    report = None if checkpoint is None else inspect(checkpoint)
+    found = explain(Asked(report, progress, no_report=NOT_GIVEN, error=None if error is None else error.split("\n")[0]))
+    return found if report is None else replace(found, exit_code=report.exit_code)
+
+
+def _unknown(asked: Asked) -> str:
+    if not asked.progress:
+        return "how many rows came in and went out, the plan, and the output mode: a checkpoint does not have them; a query has"
+    of_state = "" if asked.report is not None else "the rows of the state, "
+    return f"{of_state}the plan and the output mode: progress reports do not have them; a running query has"
+
+
 def _nothing(asked: Asked) -> str:
     if asked.report is None:
         operators = [as_map(one) for p in asked.progress[-1:] for one in as_list(p.get("stateOperators"))]
         counts = [f"{plural(as_int(one.get('numRowsTotal')), 'row')} in {one.get('operatorName')}" for one in operators]
         if counts:
-            gone = "is gone (a temporary one is deleted when its query ends)"
-            return f"not known row by row, because the checkpoint {gone}: the last report says {' and '.join(counts)}"
+            last = f"the last report says {' and '.join(counts)}"
+            return f"not known row by row, because the checkpoint {asked.no_report}: {last}"
         return "nothing: no stateful operator has reported anything" if asked.progress else "nothing yet: no batch has ended"
     names = [f"operator {one.operator_id} ({one.name})" for one in asked.report.operators]
     return f"nothing: the state of {' and of '.join(names)} is empty" if names else "nothing: the checkpoint has no state"
 
 
 def explain_query(
-    query: Any, checkpoint: str, mode: str | None, events: Sequence[Event] = (), plan: str = "",
+    query: Any, checkpoint: str | None, mode: str | None, events: Sequence[Event] = (), plan: str = "",
     measured: Mapping[str, int | None] | None = None, interval_ms: int = 0,
 ) -> OutputExplanation:
     """The same for a query, which is anything with PySpark's `recentProgress`, `exception()`, `isActive` and `status`.
@@ -115,7 +135,7 @@ def explain_query(
     """
     error = query.exception()
     try:
-        report = inspect(checkpoint)
+        report = None if checkpoint is None else inspect(checkpoint)
     except (FileNotFoundError, ValueError):  # nothing has been written yet, or it was a temporary directory
         report = None
     updates = [e.outputs for e in events if e.step == "updateWatermark"]
@@ -124,7 +144,8 @@ def explain_query(
     inputs = named_inputs(operators, trees[-1] if trees else {}) if operators else planned_inputs(plan, measured)
     return explain(Asked(
         report=report,
-        progress=[json.loads(one.json) for one in query.recentProgress],
+        no_report=GONE if checkpoint is not None else NOT_GIVEN,
+        progress=[plain(one) for one in query.recentProgress],
         mode=mode and mode.lower(),
         inputs=list(inputs),
         shifts=shifts(events),

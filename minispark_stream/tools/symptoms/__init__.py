@@ -5,10 +5,12 @@
     why("how do I change my query and keep the checkpoint")
     why("driver.log")                  what does the last error in this log mean?
     why("/data/checkpoint")            why does its query emit nothing?
+    why("progress.jsonl")              what do these progress reports say?
 
 1. What looks like a path is one (asked.py). For a checkpoint, the answer says what is in its state and what it waits for
    (tools/inspection/why_no_output.py); of a file, the content is the message.
 2. A message or a question is looked up in the entries (matching.py).
+3. If no entry fits, and the text has progress reports, the answer says what they tell (tools/reports.py).
 
 The page docs/symptoms.md shows the same entries. Most have the code that produces them, which a test runs on both engines.
 
@@ -25,11 +27,12 @@ from typing import TYPE_CHECKING
 from minispark_stream.tools.symptoms.asked import end_of, has_words, is_path, is_remote, local
 from minispark_stream.tools.symptoms.entries import Group, Symptom, groups, prelude, symptoms
 from minispark_stream.tools.symptoms.matching import Answer, Index
+from minispark_stream.tools.symptoms.reported import explain_saved, reports_in
 
 if TYPE_CHECKING:
     from minispark_stream.tools.inspection.why_no_output import OutputExplanation
 
-__all__ = ["Answer", "Group", "Symptom", "answer", "groups", "look_up", "prelude", "symptoms", "why"]
+__all__ = ["Answer", "Group", "Symptom", "answer", "groups", "look_up", "look_up_text", "prelude", "symptoms", "why"]
 
 
 def look_up(message: str) -> Answer:
@@ -37,13 +40,27 @@ def look_up(message: str) -> Answer:
     return _index().look_up(message)  # (2)
 
 
+def look_up_text(text: str, path: str | None = None) -> Answer | OutputExplanation:
+    """The entries for a text or, if none fits, what the progress reports in it say.
+
+    Args:
+        path: the file that the text is the end of.
+    """
+    found = look_up(text)
+    if not found.found:
+        saved = reports_in(text, path)
+        if saved:
+            return explain_saved(saved)
+    return found
+
+
 def answer(asked: str) -> Answer | OutputExplanation:
     """As `why`, which is this as text."""
     if not is_path(asked):
-        return look_up(asked)
+        return look_up_text(asked)
     path = local(asked)
     if os.path.isfile(path):
-        return look_up(end_of(path))
+        return look_up_text(end_of(path), path)
     if is_remote(asked) or os.path.isdir(path):
         from minispark_stream.tools.inspection.why_no_output import explain_checkpoint
 
@@ -57,7 +74,8 @@ def why(asked: str) -> str:
     """What a message means and what to do, as text; or why the query of a checkpoint emits nothing.
 
     Args:
-        asked: an error message, an error condition or a question; or the folder of a checkpoint, or a file with messages.
+        asked: an error message, an error condition, a question or a progress report; or the folder of a checkpoint, or a file
+            with messages or reports.
 
     Raises:
         FileNotFoundError: there is nothing at this path.

@@ -2,6 +2,7 @@
 
     why "MESSAGE or QUESTION"    the entry for it
     why driver.log               the entry for the last error in a file
+    why progress.jsonl           what the progress reports in a file say, if it has no error that is known
     why -                        the same for what comes from the standard input
     why CHECKPOINT               what is in its state, and what it waits for
 
@@ -14,13 +15,13 @@ from __future__ import annotations
 
 import sys
 
-from minispark_stream.tools.symptoms import Answer, answer, look_up
+from minispark_stream.tools.symptoms import Answer, answer, look_up_text
 
 
 def run(asked: str) -> int:
     """Returns the exit code."""
     try:
-        found = look_up(sys.stdin.read()) if asked == "-" else answer(asked)
+        found = look_up_text(sys.stdin.read()) if asked == "-" else answer(asked)
     except (OSError, ValueError) as e:
         print(f"why: {' '.join(str(e).split())}", file=sys.stderr)
         return 3

@@ -23,7 +23,8 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from minispark_stream.tools.testing.crashes import Crash
+from minispark_stream.engine.spark_versions import refuse_connect
+from minispark_stream.tools.cause import need_model
 from minispark_stream.tools.testing.driven_query import DrivenQuery, OnBatch
 from minispark_stream.tools.testing.inputs import Build, Inputs, listed
 
@@ -89,8 +90,7 @@ class Actions:
         """Let time pass ("5 minutes"), so that groups and timers time out; then the query has its triggers."""
         self._note("advance", duration)
         for query in self._queries:
-            query.clock.advance(round(pd.Timedelta(duration).total_seconds() * 1000))
-            query.settle()
+            query.advance(round(pd.Timedelta(duration).total_seconds() * 1000))
 
     def stop(self) -> None:
         """Stop the query, as `query.stop()` does."""
@@ -119,7 +119,7 @@ class Actions:
         """Let the query die at a step of the next batch: "walCommit", "addBatch", "commitOffsets", … (crashes.py)."""
         self._note("crash", step)
         for query in self._queries:
-            query.crash = Crash(step, query.engine)
+            query.die_at(step)
 
     # -- how --------------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Actions:
         waiting, self._waiting = self._waiting, []
         for query in self._queries:  # (1)
             for number, rows in waiting:
-                self._inputs.put(query.input, number, rows, self._zone)
+                self._inputs.put(query.input, number, rows, self._zone, self._spark)
             query.settle()
 
     def _note(self, what: str, *arguments: Any, **named: Any) -> None:
@@ -152,7 +152,14 @@ class Actions:
             raise RuntimeError("there is no query yet: use it as in `with stream_test(...) as t:`")
 
     def replay(self, folder: Path) -> DrivenQuery:  # (4)
-        """Repeat on the model, with rows recorded, what was done so far."""
+        """Repeat on the model, with rows recorded, what was done so far.
+
+        Raises:
+            ImportError: there is no PySpark with which the model runs.
+            PySparkTypeError: the session is one of Spark Connect.
+        """
+        need_model("the model")
+        refuse_connect("the model", "spark", self._spark)
         make = partial(self._make, trace="rows")
         again = Actions(
             self._spark, self._first_build, ("model",), self._new_inputs, make, zone=self._zone, on_batch=None, shuffled=None,

@@ -23,9 +23,9 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.jvm.stepped_queries import last_progress, start_by_clock
+from minispark_stream.engine.spark_versions import spark_of
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.session import MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from minispark_stream.tools.testing.crashes import Crash
 from minispark_stream.tools.testing.inputs import Inputs
 from minispark_stream.tools.testing.step_clock import StepClock
@@ -41,8 +41,7 @@ CONFS = {
 # Hadoop's newer interface starts processes for every file if its native library is missing; the older one does not replace an
 # existing file, which a batch that runs again must do.
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
-PLAIN, REPLACES = (f"{PACKAGE}.{name}BasedCheckpointFileManager" for name in ("FileSystem", "FileContext"))
+PLAIN, REPLACES = (f"{name}BasedCheckpointFileManager" for name in ("FileSystem", "FileContext"))
 
 
 @dataclass
@@ -87,7 +86,7 @@ class DrivenQuery:
         self.crashed = False
         self.clock = StepClock(now_ms)
         self.query: Any = None
-        self._session: Any = spark if engine == "spark" else MiniSparkSession(spark, trace=trace, clock=self.clock)
+        self._session: Any = spark if engine == "spark" else _of_the_model(spark, trace, self.clock)
         self._confs = confs
         self._on_batch = on_batch
         self.has_function = on_batch is not None
@@ -111,14 +110,15 @@ class DrivenQuery:
 
     def start(self, build: Callable[..., DataFrame], inputs: Inputs) -> None:
         """(1) Start the query from its checkpoint, and let it have its first trigger."""
-        manager = {MANAGER: REPLACES if self.crashed else PLAIN} if self.engine == "spark" else {}
+        manager = {}
+        if self.engine == "spark":
+            package = spark_of(self._session.version).managers
+            manager = {MANAGER: f"{package}.{REPLACES if self.crashed else PLAIN}"}
         with confs_set(self._session, {**CONFS, **manager, **self._confs}):  # a query keeps the confs of its start
             try:
                 given = [str(self.input)] if inputs.takes_folder else []
                 df: Any = build(self._session, *given, **inputs.frames(self._session, self.input))
-                if df is None:
-                    name = getattr(build, "__name__", "the query function")
-                    raise TypeError(f"{name} must return a streaming DataFrame, not None")
+                check_is_query(df, build)
                 self.schema, self.plan = df.schema, str(plans.analyzed(df))
                 writer = df.writeStream.outputMode(self.output_mode).trigger(processingTime=TRIGGER).foreachBatch(self._keep)
                 if self.engine == "spark":
@@ -129,6 +129,15 @@ class DrivenQuery:
                 self.error = e
                 return
         self._after_a_trigger()
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, and give the query its triggers."""
+        self.clock.advance(ms)
+        self.settle()
+
+    def die_at(self, step: str) -> None:
+        """Let the query die at a step of the next batch."""
+        self.crash = Crash(step, self.engine)
 
     def settle(self) -> None:
         """(2) Give the query triggers until there is nothing left to do, or the query has ended."""
@@ -215,3 +224,15 @@ class DrivenQuery:
         last = self.query.lastProgress
         return {} if last is None else dict(last)
 
+
+def check_is_query(df: object, build: Callable[..., object]) -> None:
+    """Raises TypeError: the function of the test has returned nothing."""
+    if df is None:
+        name = getattr(build, "__name__", "the query function")
+        raise TypeError(f"{name} must return a streaming DataFrame, not None")
+
+
+def _of_the_model(spark: SparkSession, trace: str, clock: StepClock) -> Any:
+    from minispark_stream.session import MiniSparkSession  # a query of Spark needs no model
+
+    return MiniSparkSession(spark, trace=trace, clock=clock)

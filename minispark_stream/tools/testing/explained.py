@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pyspark.errors import PySparkTypeError
+
 from minispark_stream.lens.trace.fates import DROPPED, LEFT_OUT, fates
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.fate import told
@@ -39,7 +41,11 @@ def failed(query: DrivenQuery, words: str, replay: Callable[[Path], DrivenQuery]
     folder = Path(tempfile.mkdtemp(prefix="stream_test-"))
     try:
         own = list(_found(query))  # (2)
-        again = replay(folder / "again")  # (1)
+        try:
+            again = replay(folder / "again")  # (1)
+        except (ImportError, PySparkTypeError):  # there is no model to repeat it on
+            lines += ["why", *(f"  {topic:10} {said}" for topic, said in own)]
+            raise
         lines += ["why", *(f"  {topic:10} {said}" for topic, said in [*dropped(again.trace), *own])]
         page = again.trace.to_html(folder / "run.html")  # (3)
         without = " (without on_batch)" if query.has_function else ""

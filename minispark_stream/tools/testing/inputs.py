@@ -6,7 +6,7 @@
 2. All files of one `add` exist before the query lists the folder, so that they are one batch. They are a second younger than
    those of the `add` before, on every machine.
 
-    Inputs(build, {"orders": "id int"}).put(folder, 0, {"orders": [{"id": 7}]}, "UTC")      folder/orders/0000.parquet
+    Inputs(build, {"orders": schema}).put(folder, 0, {"orders": [{"id": 7}]}, "UTC")      folder/orders/0000.parquet
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import csv
 import inspect
 import io
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.conversion import LocalDataToArrowConversion
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minispark_stream.tools.compare.runner import made_visible
+from minispark_stream.engine.spark_versions import pyspark_version, spark_of
+from minispark_stream.tools.compare.prepared import made_visible
 from minispark_stream.tools.testing.values import each, fitted_row, text_table
 
 __tracebackhide__ = True
@@ -42,8 +42,8 @@ class Inputs:
         schemas: types by name; types that are missing here are those of the first rows.
     """
 
-    def __init__(self, build: Build, schemas: Mapping[str, StructType | str]):
-        self.schemas = {name: _parsed(schema) for name, schema in schemas.items()}
+    def __init__(self, build: Build, schemas: Mapping[str, StructType]):
+        self.schemas = dict(schemas)
         rest = list(inspect.signature(build).parameters.values())[1:]
         self.takes_folder = bool(rest) and rest[0].name in FOLDER
         required = [p.name for p in rest if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -75,7 +75,7 @@ class Inputs:
         """Take the types that are not known yet from the first rows."""
         for name, added in rows.items():
             if name not in self.schemas and not self.takes_folder:
-                self.schemas[name] = added.schema if isinstance(added, DataFrame) else _inferred(spark, name, listed(added))
+                self.schemas[name] = added.schema if hasattr(added, "collect") else _inferred(spark, name, listed(added))
         if missing := [name for name in self.names if name not in self.schemas]:
             raise ValueError(f"the types of {', '.join(missing)} are not known: give schemas={{{missing[0]!r}: 'k string, …'}}")
 
@@ -85,27 +85,36 @@ class Inputs:
             (folder / name).mkdir(parents=True, exist_ok=True)
         return {name: session.readStream.schema(self.schemas[name]).parquet(str(folder / name)) for name in self.names}
 
-    def put(self, folder: Path, number: int, rows: Mapping[str, Any], zone: str) -> None:
-        """(2) Write the files of one `add`, and then make all of them visible."""
+    def put(self, folder: Path, number: int, rows: Mapping[str, Any], zone: str, spark: Any = None) -> None:
+        """(2) Write the files of one `add`, and then make all of them visible.
+
+        Args:
+            spark: the session that writes rows if PySpark, before 4.2, cannot do it without one.
+        """
         hidden = []
+        alone = spark_of(pyspark_version() or "").converts_rows
         for name, added in rows.items():
             path = folder / name / f".{number:04d}.{'txt' if self.takes_folder else 'parquet'}"
             path.parent.mkdir(parents=True, exist_ok=True)
             if self.takes_folder:
                 path.write_text("".join(f"{line}\n" for line in _lines(added)), encoding="utf-8")
             else:
+                schema = self.schemas[name]
                 try:
-                    table = _table(listed(added), self.schemas[name], zone)
+                    fitting = each(listed(added), lambda row, schema=schema: fitted_row(row, schema, zone))
                 except ValueError as e:
                     raise ValueError(f"the rows of {name} do not fit: {e}") from None
-                pq.write_table(table, path)
+                if alone:
+                    pq.write_table(_table(fitting, schema), path)
+                else:
+                    _write(spark, fitting, schema, path)
             hidden.append(path)
         made_visible(hidden, number)
 
 
 def listed(rows: Any) -> list[Any]:
     """A list of rows, which a test may write in several forms."""
-    if isinstance(rows, DataFrame):
+    if hasattr(rows, "collect"):  # a DataFrame, of Spark Connect, too
         return rows.collect()
     if isinstance(rows, Mapping) or hasattr(rows, "asDict"):
         return [rows]  # a row, and not a list of its names
@@ -129,8 +138,9 @@ def _line(row: Mapping[str, Any] | tuple[Any, ...]) -> str:
     return line.getvalue()
 
 
-def _parsed(schema: StructType | str) -> StructType:
-    return schema if isinstance(schema, StructType) else StructType.fromDDL(schema)  # type: ignore[return-value]
+def parsed(spark: SparkSession, schema: StructType | str) -> StructType:
+    """The types of an input, which may be written as `k string, n int`."""
+    return schema if isinstance(schema, StructType) else spark.createDataFrame([], schema).schema
 
 
 def _inferred(spark: SparkSession, name: str, rows: list[Any]) -> StructType:
@@ -141,8 +151,19 @@ def _inferred(spark: SparkSession, name: str, rows: list[Any]) -> StructType:
     return spark.createDataFrame(rows).schema
 
 
-def _table(rows: list[Any], schema: StructType, zone: str) -> pa.Table:
+def _table(rows: list[Any], schema: StructType) -> pa.Table:
+    from pyspark.sql.conversion import LocalDataToArrowConversion
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     if not rows:
         return to_arrow_schema(schema, timezone="UTC").empty_table()
-    fitting = each(rows, lambda row: fitted_row(row, schema, zone))
-    return LocalDataToArrowConversion.convert(fitting, schema, use_large_var_types=False)
+    return LocalDataToArrowConversion.convert(rows, schema, use_large_var_types=False)
+
+
+def _write(spark: SparkSession, rows: list[Any], schema: StructType, path: Path) -> None:
+    """Let Spark write one file."""
+    folder = path.with_suffix(".spark")
+    spark.createDataFrame(rows, schema).coalesce(1).write.parquet(str(folder))
+    (part,) = folder.glob("part-*.parquet")
+    part.rename(path)
+    shutil.rmtree(folder)

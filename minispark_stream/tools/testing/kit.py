@@ -25,14 +25,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.spark_versions import is_of_connect, refuse_connect
 from minispark_stream.lens.view.words import plural
+from minispark_stream.tools.cause import need_model
 from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.mistakes import knows_camel_case
 from minispark_stream.tools.testing.actions import Actions
+from minispark_stream.tools.testing.connect_query import ConnectQuery, check_needs_no_clock
 from minispark_stream.tools.testing.driven_query import DrivenQuery, OnBatch
 from minispark_stream.tools.testing.expectations import difference_in_rows, error_names, late_rows, state_found, state_rows
 from minispark_stream.tools.testing.explained import failed
-from minispark_stream.tools.testing.inputs import Build, Inputs, listed
+from minispark_stream.tools.testing.inputs import Build, Inputs, listed, parsed
 from minispark_stream.tools.testing.values import fitted
 
 __tracebackhide__ = True  # pytest shows the line of the test, and not those of the kit
@@ -58,7 +61,7 @@ def stream_test(
     """A test of a streaming query; use it in a `with` statement.
 
     Args:
-        spark: the session of both engines, PySpark's or the model's.
+        spark: the session of both engines, PySpark's or the model's; for the engine "spark", also one of Spark Connect.
         build: `build(session, **inputs)`, which receives a streaming DataFrame for each input, or `build(session, folder)`.
         output_mode: "append", "update" or "complete".
         engine: "model", "spark", or "both", one after the other.
@@ -72,17 +75,26 @@ def stream_test(
     Raises:
         ValueError: there is no such engine.
         TypeError: an argument is unknown.
+        ImportError: the model needs PySpark 4.3.
+        PySparkTypeError: the model needs a classic session.
     """
-    sessions.refuse_connect("stream_test", "spark", spark)
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    if "model" in ENGINES[engine]:
+        need_model(f"stream_test(engine={engine!r})", instead='engine="spark" works with any PySpark from 3.5 on')
+        refuse_connect(f"stream_test(engine={engine!r})", "spark", spark, 'engine="spark" works over Connect, too')
     if unknown := [name for name in confs if "." not in name]:
         raise TypeError(f"stream_test() got an unexpected keyword argument {unknown[0]!r}")
-    inputs = partial(Inputs, build, schemas or {})
+    inputs = partial(Inputs, build, {name: parsed(spark, schema) for name, schema in (schemas or {}).items()})
     texts = {key: str(value) for key, value in confs.items()}
     now_ms = round(pd.Timestamp(now, tz="UTC").timestamp() * 1000)
-    spark = sessions.of_spark(spark)
-    make = partial(DrivenQuery, spark=spark, output_mode=output_mode, confs=texts, now_ms=now_ms)
+    make: Any = DrivenQuery
+    if is_of_connect(spark):
+        check_needs_no_clock(on_batch, now != NOW)
+        make = ConnectQuery
+    else:
+        spark = sessions.of_spark(spark)
+    make = partial(make, spark=spark, output_mode=output_mode, confs=texts, now_ms=now_ms)
     return StreamTest(
         spark, build, ENGINES[engine], inputs, make, zone=texts.get(ZONE) or str(spark.conf.get(ZONE)), on_batch=on_batch,
         shuffled=None if seed is None else random.Random(seed), directory=directory,

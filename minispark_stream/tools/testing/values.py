@@ -5,7 +5,7 @@
 2. Rows are compared as values: two doubles are equal if twelve digits are, and two instants are equal whatever the time zones
    in which they are written.
 
-    fitted("2026-03-01 12:04", TimestampType(), "UTC")    datetime(2026, 3, 1, 12, 4, tzinfo=UTC)
+    fitted("2026-03-01 12:04", TimestampType(), "UTC")    datetime(2026, 3, 1, 12, 4, tzinfo=timezone.utc)
     comparable(...)                                       the same for two values that are equal, and hashable
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from numbers import Integral
 from typing import Any
@@ -157,7 +157,7 @@ def comparable(value: Any, kind: DataType) -> Any:
         case MapType():
             return frozenset((comparable(k, kind.keyType), comparable(v, kind.valueType)) for k, v in value.items())
         case TimestampType():
-            return value.astimezone(UTC)  # a value without a time zone is in that of this machine, as in `collect()`
+            return value.astimezone(timezone.utc)  # a value without a time zone is in that of this machine, as in `collect()`
         case DecimalType():
             return Decimal(value)
         case FractionalType():

@@ -19,7 +19,7 @@ from pyspark.sql.types import DoubleType, FloatType
 
 from minispark_stream import MiniSparkSession, side_by_side
 from minispark_stream.tools.compare.differences import Difference, row_key
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.actions import ACTIONS
 from tests.conformance.random_queries import row_wise, stateful
 from tests.conformance.random_queries.drawing import Case

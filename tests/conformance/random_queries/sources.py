@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream.tools.compare.runner import FIRST_FILE_TIME
+from minispark_stream.tools.compare.prepared import FIRST_FILE_TIME
 from tests.conformance.inputs import rows_of
 from tests.conformance.random_queries.rows import FLAT, INTERVALS, Rows
 

@@ -22,8 +22,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "engine.times": (),  # as reports print them, and rows show them
     "engine.gauges": ("engine.times",),  # what Spark's metrics system has of a report
     "engine.observer": (),  # whom the engine tells of its steps
-    "engine.jvm": (),  # with extras.jvm, the only room with py4j
-    "engine.checkpointing": (),  # needs no JVM
+    "engine.spark_versions": (),  # what differs between versions of Spark, and Spark Connect
+    "engine.jvm": ("engine.spark_versions",),  # with extras.jvm, the only room with py4j
+    "engine.checkpointing": ("engine.spark_versions",),  # needs no JVM
     "engine.state": ("engine.checkpointing", "engine.observer"),  # needs no JVM
     "engine.plan": ("engine.jvm", "engine.clock"),
     "engine.operators": ("engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.times"),
@@ -72,11 +73,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "lens.view": ("lens.trace", "engine.checkpointing", "engine.state", "engine.times"),  # what a restart runs, and which files it reads
     "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
+    "tools.reports": ("lens.trace",),  # progress reports that were saved; needs no JVM
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
-        "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
+        "tools.reports", "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),
-    "tools.doctor": (),
-    "tools.cause": ("tools.doctor",),  # of a wrong installation; needs no PySpark
+    "tools.doctor": ("engine.spark_versions",),
+    "tools.cause": ("tools.doctor", "engine.spark_versions"),  # of a wrong installation; needs no PySpark
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": (
         "extras.kafka", "extras.delta", "extras.socket", "extras.python_data_source", "extras.continuous",
@@ -96,21 +98,22 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "workers": ("engine.jvm", "tools.cause"),  # what the executors are given
     "session": (
         "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "tools.cause", "engine.sources",
-        "engine.jvm", "engine.clock",
+        "engine.jvm", "engine.clock", "engine.spark_versions",
     ),
     "low_latency_memory_stream": ("session", "extras.real_time", "extras.jvm", "engine.sources"),
     # -- the tools ----------------------------------------------------------------------------------------------
-    "tools.explanation": ("tools.inspection", "streaming_query", "engine.jvm"),
+    "tools.held_query": ("tools.reports", "streaming_query", "engine.jvm", "engine.spark_versions"),  # of any Spark
+    "tools.explanation": ("tools.inspection", "tools.held_query", "tools.reports"),
     "tools.compare": (
-        "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.runtime", "engine.state", "engine.checkpointing",
+        "tools.held_query", "tools.reports", "engine.spark_versions", "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.runtime", "engine.state", "engine.checkpointing",
         "session", "streaming_query", "engine.jvm", "engine.times",
     ),
     "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
-        "tools.explanation", "tools.compare", "tools.inspection", "lens.view", "lens.trace.trace", "lens.trace",
+        "tools.explanation", "tools.compare", "tools.inspection", "tools.held_query", "tools.cause", "engine.spark_versions", "lens.view", "lens.trace.trace", "lens.trace",
         "engine.checkpointing", "session", "engine.jvm", "engine.clock", "engine.observer",
     ),
     "testing": ("tools.testing", "tools.cause"),
-    "tools.symptoms": ("tools.inspection",),
+    "tools.symptoms": ("tools.inspection", "tools.reports"),
     "tools.operations": ("tools.inspection", "lens.view", "engine.state", "engine.checkpointing"),  # needs no JVM
     "tools.monitoring": ("tools.inspection", "engine.checkpointing", "engine.gauges", "engine.times"),  # needs no JVM
     "tools.flights": (),
@@ -120,7 +123,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.monitoring", "tools.symptoms", "lens.view"),
     "tools": (),
     "__main__": ("tools.cli",),
-    "__init__": ("tools.cause", "session", "registry", "low_latency_memory_stream", "tools.compare", "tools.inspection", "tools.operations", "tools.monitoring", "tools.explanation"),
+    "__init__": (
+        "engine.spark_versions", "tools.cause", "session", "registry", "low_latency_memory_stream", "tools.compare", "tools.inspection",
+        "tools.operations", "tools.monitoring", "tools.explanation",
+    ),
     "worker_daemon": ("session",),
     "local_worker_daemon": (),
 }

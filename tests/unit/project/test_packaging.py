@@ -36,7 +36,8 @@ def pip_ranges() -> dict[str, str]:
 
 def ranges(lines: Iterable[str]) -> dict[str, str]:
     """Package -> its range, the bounds in the order of their texts."""
-    return {r.name: str(r.specifier) for r in map(Requirement, lines)}
+    narrow_last = sorted(map(Requirement, lines), key=lambda r: len(r.specifier))  # the model's PySpark, not the kit's
+    return {r.name: str(r.specifier) for r in narrow_last if r.marker is None or r.marker.evaluate()}
 
 
 def conda() -> tuple[dict[str, str], list[str]]:
@@ -63,6 +64,14 @@ def test_environment_yml_brings_java_and_dot():
     assert "graphviz" in packages
 
 
+def test_only_the_model_asks_for_a_version_of_pyspark():
+    """pip leaves a PySpark alone that is there, whatever else is installed; and what reads files needs none."""
+    asks = {extra: [line for line in lines if line.startswith("pyspark")] for extra, lines in PROJECT["optional-dependencies"].items()}
+    assert {extra: lines for extra, lines in asks.items() if lines} == {"kit": ["pyspark>=3.5"], "model": ["pyspark>=4.3,<4.4"]}
+    assert not any(line.startswith(("pyspark", "minispark_stream")) for line in PROJECT["dependencies"])
+    assert PROJECT["optional-dependencies"]["inspect"] == []
+
+
 def test_pyspark_and_pandas_are_bounded():
     assert pip_ranges()["pyspark"] == "<4.4,>=4.3"
     assert pip_ranges()["pandas"].startswith("<3,")
@@ -70,11 +79,11 @@ def test_pyspark_and_pandas_are_bounded():
 
 def test_one_python_is_asked_for_everywhere():
     """By pip, by the linter, by doctor, by the set-up, and on the pages."""
-    least = dotted(PYTHON_NEEDED)
-    assert PROJECT["requires-python"] == f">={least}"
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["target-version"] == f"py{least.replace('.', '')}"
+    tools = PROJECT["requires-python"].removeprefix(">=")  # PySpark 3.5 to 4.2 run with an older one, and so do the tools
+    assert tools == "3.10"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["target-version"] == f"py{tools.replace('.', '')}"
     assert f"sys.version_info < {PYTHON_NEEDED}" in (ROOT / "Makefile").read_text()
-    older = re.compile(r"(?i)python[^.\n]{0,20}3\.(?:[0-9]|10)\b")
+    older = re.compile(r"(?i)python[^.\n]{0,20}3\.[0-9]\b")
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "minispark_stream").rglob("*.py")]
     assert [page.name for page in pages if older.search(page.read_text())] == []
 

@@ -49,11 +49,21 @@ def other_pyspark(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
 
 
-@pytest.mark.parametrize("imported", ["minispark_stream import MiniSparkSession", "minispark_stream.testing import stream_test"])
+@pytest.mark.parametrize("imported", ["MiniSparkSession", "side_by_side", "what_if"])
 def test_another_pyspark_is_named(other_pyspark: dict[str, str], imported: str) -> None:
-    told = the_line(run("-c", f"from {imported}", env=other_pyspark), alone=False)
-    assert told.startswith("ImportError: pyspark 4.1.4: not in the range <4.4,>=4.3. Get it: ")
+    told = the_line(run("-c", f"from minispark_stream import {imported}", env=other_pyspark), alone=False)
+    assert told.startswith(f"ImportError: {imported} needs PySpark 4.3, and this is PySpark 4.1.4. Get it: pip install ")
     assert "during handling" not in told
+
+
+def test_tools_are_imported_with_another_pyspark_and_without_one(other_pyspark: dict[str, str]) -> None:
+    tools = "import minispark_stream as ms; print(ms.inspect, ms.explain_output, ms.trace_of, ms.live, ms.rollback)"
+    none = "import sys; sys.modules['pyspark'] = None; sys.modules['py4j'] = None\n"
+    for program, env in ((tools, other_pyspark), (none + tools, {})):
+        assert run("-c", program, env=env).stderr == ""
+    without = "from minispark_stream import MiniSparkSession"
+    told = the_line(run("-c", none + without), alone=False)
+    assert told.startswith("ImportError: MiniSparkSession needs PySpark 4.3, and there is no PySpark here. Get it: ")
 
 
 def test_the_demo_with_another_pyspark(other_pyspark: dict[str, str]) -> None:
@@ -134,5 +144,5 @@ def test_a_clone_that_is_only_on_the_path_is_looked_at_all_the_same() -> None:
     """doctor reads the ranges from pyproject.toml if nothing is installed: the same as in the metadata."""
     text = (ROOT / "pyproject.toml").read_text()
     lines = doctor.requirements_of(text)
-    assert lines[0].startswith("pyspark") and any('extra == "test"' in line for line in lines)
+    assert lines[0].startswith("pyarrow") and any('extra == "test"' in line for line in lines)
     assert {found.says.split()[0] for found in doctor.check_packages(lines, {"pyspark": "4.3.0"}.get)} >= {"pyspark", "pandas:"}

@@ -104,10 +104,22 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     assert lines[-1] == "everything that is needed is installed"
     monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot", ok=False, get="y"))
     assert doctor.doctor(lines.append) == 1
-    assert lines[-1] == "1 missing for queries; `inspect` has what it needs"
+    assert lines[-1] == "1 missing for the model"
+    runs = "runs     inspect, why, rollback, and reports that were saved"
+    assert runs in lines
+    lines.clear()
     monkeypatch.setattr(doctor, "OF_INSPECT", ("no such package",))
     doctor.doctor(lines.append)
-    assert lines[-1] == "1 missing"
+    assert runs not in lines and lines[-1] == "1 missing for the model"
+
+
+@pytest.mark.parametrize(("pyspark", "on_spark", "model"), [
+    (None, False, False), ("3.4.4", False, False), ("3.5.9", True, False), ("4.1.4", True, False), ("4.3.0", True, True),
+])
+def test_which_tools_run_with_which_pyspark(monkeypatch, pyspark, on_spark, model):
+    monkeypatch.setattr(doctor.spark_versions, "pyspark_version", lambda: pyspark)
+    files, queries, drawn, kit, of_model = (line.startswith("runs") for line in doctor.what_runs(int(not model)))
+    assert files and (queries, drawn, kit, of_model) == (on_spark, on_spark, on_spark, model)
 
 
 def test_a_spark_is_started_when_nothing_is_missing(monkeypatch):

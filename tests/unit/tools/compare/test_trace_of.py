@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent, StreamingQueryProgress
 
 from minispark_stream import TraceListener, trace_of
-from minispark_stream.engine.jvm.queries import SparkQuery
 from minispark_stream.engine.times import iso_ms, iso_time
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.tools.compare import trace_listener
 from minispark_stream.tools.compare.spark_batch import SparkBatch, spark_batches
 from minispark_stream.tools.compare.spark_trace import spark_trace
+from minispark_stream.tools.held_query import Known
 
 NOON_MS = iso_ms("2024-01-01T12:00:00.000Z") or 0
 QUERY, RUN, NEXT_RUN = (str(uuid.UUID(int=i)) for i in range(3))
@@ -77,7 +77,7 @@ def test_what_is_missing_is_said_and_what_is_there_is_drawn(tmp_path: Path) -> N
     """Reports from batch 7 on, and no checkpoint: watermarks come from the reports, the late one of the first is not known."""
     trace = spark_trace(spark_batches(str(tmp_path / "gone"), [report(7), {"durationMs": {"latestOffset": 1}}, report(8)]))
     assert trace.note is not None and trace.note.startswith("Batches before 7 are missing")
-    assert "The checkpoint is gone" in trace.note
+    assert "The checkpoint is not there" in trace.note
     assert steps(trace, "populateStartOffsets") == []
     planned = [(ins["watermarkLate"], ins["watermarkEviction"]) for _, ins, _ in steps(trace, "queryPlanning")]
     assert planned == [(None, watermark(7)), (watermark(7), watermark(8))]
@@ -119,7 +119,7 @@ def test_a_query_that_failed_has_a_last_batch_that_failed(tmp_path: Path) -> Non
 
 def test_a_listener_keeps_the_newest_batches_of_the_newest_queries_over_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = SimpleNamespace(streams=SimpleNamespace(get=lambda id: None if id == QUERY[:-1] + "9" else object()))
-    monkeypatch.setattr(trace_listener, "look_at", lambda query: SparkQuery("/gone", "append", "a plan", ("0",)))
+    monkeypatch.setattr(trace_listener, "look", lambda query, checkpoint=None: Known("/gone", "append", "a plan", ("0",)))
     listener = TraceListener(session, max_batches=3, max_queries=2)
 
     def start(id: str, name: str | None, run: str = RUN) -> None:
@@ -144,9 +144,11 @@ def test_a_listener_keeps_the_newest_batches_of_the_newest_queries_over_a_restar
 
 
 def test_what_is_no_query_is_refused() -> None:
-    wrong: Any = "counts"
-    with pytest.raises(TypeError, match=r"the StreamingQuery that start\(\) returned, not str"):
+    wrong: Any = 3
+    with pytest.raises(TypeError, match=r"the StreamingQuery that start\(\) returned, or progress reports, not int"):
         trace_of(wrong)
+    with pytest.raises(FileNotFoundError):
+        trace_of("counts")
 
 
 def test_a_batch_in_real_time_mode_is_logged_when_it_ends(tmp_path: Path) -> None:

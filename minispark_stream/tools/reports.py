@@ -1,0 +1,276 @@
+"""Progress reports that somebody has saved or pasted, as plain data: the input of a trace and of an explanation.
+
+    read_saved("progress.jsonl")        [Saved(query="counts", reports=[{...}, {...}], error=None)]
+
+1. A text may be a report, several of them, a list, the lines of a file of a listener, an event log of the history server, or a
+   log with `Streaming query made progress: {`, in JSON or as Python prints a dict. So every `{` at which a value may begin is
+   tried; where it does not lead to a value, the search goes on from there. Each character is read a few times at most.
+2. An object counts as a report if it has a batch id and the numbers of a batch. In an event log, the report is inside of an
+   event; the event of a query's end has its error.
+3. What is kept of a report has the types that Spark gives it. Whatever a file says, the rest of the package can rely on them.
+   An offset is the text that the log has, whether the report has it as text or as a value.
+4. Reports are grouped by query, and a report that comes twice is kept once.
+
+The text may come from anybody. It is bounded in size and depth, and nothing of it is evaluated.
+
+Models: nothing of Spark.
+Shown by tests/unit/tools/test_reports.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from minispark_stream.lens.trace.values import as_int, as_list, as_map
+
+MOST_BYTES = 256 << 20  # of a file, after it was decompressed
+MOST_OF_ONE = 16 << 20  # characters of a report
+LONGEST_TOKEN = 64  # characters of a number, a word or an escape; a longer one is no part of a report
+MOST_REPORTS = 10_000  # of a query; the newest are kept
+COMPRESSED = {".zst": "zstd", ".zstd": "zstd", ".gz": "gzip", ".lz4": "lz4", ".bz2": "bz2"}
+_TOKEN = re.compile(
+    r"""(?P<space>\s+)|(?P<mark>[{}\[\],:])|(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>[A-Za-z_]\w*)|"""
+    r"""(?P<number>-?\d[\d.eE+-]*)"""
+)
+_WORDS = {"None": "null", "True": "true", "False": "false", "nan": "NaN", "inf": "Infinity"}
+_DECODER = json.JSONDecoder(parse_int=lambda text: _number(text), parse_float=lambda text: _number(text))
+
+
+@dataclass
+class Saved:
+    """The reports of a query, the oldest first, and the error that ended it, if the text has it."""
+
+    id: str
+    name: str | None = None
+    reports: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_REPORTS))
+    error: str | None = None
+
+    @property
+    def called(self) -> str:
+        return self.name or self.id
+
+
+def is_saved(value: object) -> bool:
+    """Whether this is the text of a report, or a list of reports, or the path of a file."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        return True
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(one, Mapping) for one in value)
+    return isinstance(value, Mapping) or isinstance(value, (str, os.PathLike)) and os.path.isfile(value)
+
+
+def read_saved(source: Any, max_bytes: int = MOST_BYTES) -> list[Saved]:
+    """The queries that are reported, in the order of their first reports.
+
+    Args:
+        source: the path of a file, the text itself, a report, or a list of reports.
+        max_bytes: the longest text that is read.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it contains no report, or is too long.
+    """
+    if isinstance(source, Mapping):
+        found, where = saved_in([source]), "the mapping"
+    elif isinstance(source, (list, tuple)):
+        found, where = saved_in(source), "the list"
+    elif isinstance(source, str) and source.lstrip()[:1] in ("{", "["):
+        if len(source) > max_bytes:
+            raise ValueError(f"the text has more than {max_bytes} characters")
+        found, where = saved_in(objects(source)), "the text"
+    else:
+        found, where = saved_in(objects(_text_of(os.fspath(source), max_bytes))), str(source)
+    if not any(saved.reports for saved in found):
+        wanted = "reports of streaming queries, as query.lastProgress, a listener, a log or an event log has them"
+        raise ValueError(f"{where} has no {wanted}")
+    return found
+
+
+def the_one(found: list[Saved], query: str | None) -> Saved:
+    """The query that is asked for by its name or id; the only one, if none is asked for.
+
+    Raises:
+        ValueError: there is no such query, or there are several.
+    """
+    chosen = [one for one in found if query in (None, one.name, one.id)]
+    if len(chosen) == 1:
+        return chosen[0]
+    known = ", ".join(one.called for one in found[:10])
+    if query is None:
+        raise ValueError(f"these are reports of {len(found)} queries; choose one by name or id, as query=…: {known}")
+    raise ValueError(f"{'no query is' if not chosen else 'several queries are'} called {query}: {known}")
+
+
+def saved_in(values: Iterable[Any]) -> list[Saved]:  # (4)
+    queries: dict[str, Saved] = {}
+    known: set[tuple[Any, ...]] = set()
+    for value in values:
+        event = as_map(value)
+        if str(event.get("Event", event.get("event", ""))).endswith("QueryTerminatedEvent"):  # (2)
+            if isinstance(event.get("exception"), str):
+                queries.setdefault(str(event.get("id")), Saved(str(event.get("id")))).error = event["exception"]
+            continue
+        report = _report(event) or _report(as_map(event.get("progress")))
+        if report is None:
+            continue
+        one = queries.setdefault(report["id"], Saved(report["id"]))
+        one.name = one.name or report["name"]
+        key = (report["id"], report["runId"], report["batchId"], report["timestamp"])
+        if key not in known:
+            known.add(key)
+            one.reports.append(report)
+    return list(queries.values())
+
+
+# -- (1) values in a text ------------------------------------------------------------------------------------------
+
+
+def objects(text: str) -> Iterator[Any]:
+    """The JSON objects in a text, and the dicts as Python prints them.
+
+    Raises:
+        ValueError: an object is nested too deeply.
+    """
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, size = _decoded(text, at)
+            if value is None and size == 1:  # a name without double quotes
+                python, end = _as_json(text, at)
+                value, size = None if python is None else _decoded(python, 0)[0], max(end - at, 1)
+        except RecursionError:
+            raise ValueError("an object of the text is nested too deeply") from None
+        if value is not None:
+            yield value
+        at = text.find("{", at + size)
+
+
+def _decoded(text: str, at: int) -> tuple[Any, int]:
+    """The JSON value at a place, and its length; None and how far it is one, if it is none.
+
+    It is looked for in a part of the text, because an error of Python's decoder counts the lines of all that it was given.
+    """
+    length = 1 << 10
+    while True:
+        part = text[at : at + length]
+        try:
+            return _DECODER.raw_decode(part)
+        except json.JSONDecodeError as e:
+            cut = e.msg.startswith("Unterminated") or e.pos >= len(part) - LONGEST_TOKEN
+            if not cut or at + length >= len(text) or length > MOST_OF_ONE:
+                return None, max(e.pos, 1)
+        length *= 2
+
+
+def _number(text: str) -> int | float:
+    return int(text) if len(text) < 20 and text.lstrip("-").isdigit() else float(text)
+
+
+def _as_json(text: str, at: int) -> tuple[str | None, int]:
+    """A dict as Python prints it, in JSON, and where it ends; None and how far it was read if it is none."""
+    parts: list[str] = []
+    depth = 0
+    while found := _TOKEN.match(text, at):
+        at, part = found.end(), found[0]
+        match found.lastgroup:
+            case "mark":
+                depth += (part in "{[") - (part in "}]")
+            case "text":
+                part = _text_as_json(part)
+            case "word" if part in _WORDS:
+                part = _WORDS[part]
+            case "word":
+                return None, at
+        parts.append(part)
+        if depth == 0:
+            return "".join(parts), at
+    return None, at
+
+
+def _text_as_json(part: str) -> str:
+    body = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), part[1:-1])
+    return json.dumps(body)
+
+
+def _text_of(path: str, max_bytes: int) -> str:
+    """The text of a file, which may be compressed as Spark's event logs are.
+
+    Raises:
+        ValueError: it is longer than `max_bytes`, or cannot be decompressed.
+    """
+    codec = COMPRESSED.get(os.path.splitext(path)[1])
+    with open(path, "rb") as file:
+        try:
+            content = pa.CompressedInputStream(file, codec).read(max_bytes + 1) if codec else file.read(max_bytes + 1)
+        except (OSError, ValueError) as e:
+            raise ValueError(f"{path} cannot be decompressed ({e}): spark.eventLog.compress=false writes plain text") from None
+    if len(content) > max_bytes:
+        raise ValueError(f"{path} has more than {max_bytes} bytes: save the part of it that has the reports in a file")
+    return bytes(content).decode("utf-8", "replace")
+
+
+# -- (2) (3) a report ------------------------------------------------------------------------------------------------
+
+
+def plain(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A report of a running query as plain data: ids and times are text, and so are offsets."""
+    values = json.loads(json.dumps(report, default=str))
+    values["sources"] = [_source(as_map(source)) for source in as_list(values.get("sources"))]
+    return values
+
+
+def _report(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    batch_id = as_int(value.get("batchId"))
+    if batch_id is None or batch_id < 0 or not isinstance(value.get("durationMs"), Mapping):
+        return None
+    if not isinstance(value.get("sources"), list):
+        return None
+    took = {str(name): ms for name, ms in value["durationMs"].items() if _is_number(ms)}
+    sink = as_map(value.get("sink"))
+    return {
+        **value,
+        "id": str(value.get("id")),
+        "runId": str(value.get("runId")),
+        "name": value["name"] if isinstance(value.get("name"), str) else None,
+        "timestamp": str(value.get("timestamp")),
+        "batchId": batch_id,
+        "durationMs": took,
+        "eventTime": {str(name): str(time) for name, time in as_map(value.get("eventTime")).items()},
+        "numInputRows": as_int(value.get("numInputRows")) or 0,
+        "stateOperators": [_operator(as_map(one)) for one in as_list(value.get("stateOperators"))],
+        "sources": [_source(as_map(one)) for one in value["sources"]],
+        "sink": {"description": str(sink.get("description", "unknown")), "numOutputRows": as_int(sink.get("numOutputRows"))},
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and 0 <= value < 2**53
+
+
+def _source(value: Mapping[str, Any]) -> dict[str, Any]:
+    offsets = {key: _offset(value[key]) for key in ("startOffset", "endOffset", "latestOffset") if key in value}
+    described = {"description": str(value.get("description", "unknown"))}
+    return {"startOffset": None, "endOffset": None, **value, **described, **offsets}
+
+
+def _offset(value: Any) -> str | None:
+    if isinstance(value, str) and value.startswith("{'"):  # PySpark 3.5 makes the text of the value itself
+        value = _as_json(value, 0)[0] or value
+    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _operator(value: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = {str(name): number for name, number in value.items() if as_int(number) is not None}
+    custom = {str(name): number for name, number in as_map(value.get("customMetrics")).items() if as_int(number) is not None}
+    return {
+        "numRowsTotal": 0, "numRowsUpdated": 0, "numRowsDroppedByWatermark": 0, "numShufflePartitions": 0,
+        **numbers, "operatorName": str(value.get("operatorName", "an unnamed operator")), "customMetrics": custom,
+    }
