@@ -11,7 +11,7 @@ Models nothing of Spark. It looks at seven things and prints one line for each f
 6. $SPARK_HOME, if it is set: PySpark runs the Spark that is there, whatever pip has installed.
 7. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
 
-Then it says which tools run with what is there, because only the model needs all of it.
+Then it says which tools run with what is there, because only the model needs all of it (what_runs.py).
 
 Example:
 
@@ -19,8 +19,7 @@ Example:
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
     optional nbval: not installed, needed by `test`. Get it: pip install 'nbval>=0.11'
 
-It runs without any package installed: it imports only `packaging`, or the copy of it in pip, and only if there are version
-ranges to check.
+It needs no package: `packaging`, or the copy of it in pip, is imported only if there are version ranges to check.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from minispark_stream.engine import spark_versions
+from minispark_stream.tools.what_runs import what_runs
 
 PYTHON_NEEDED = (3, 11)
 SPARK_NEEDED = spark_versions.MODEL
@@ -47,7 +47,6 @@ GET_JAVA = (
 )
 GET_DOT = "apt-get install graphviz, brew install graphviz, or conda install -c conda-forge graphviz"
 
-OF_INSPECT = ("numpy", "pyarrow", "xxhash")
 OF_THE_MODEL = ("model", "pictures")  # the extras that it needs
 # A clone of the repository has a Makefile, which installs everything. The extras for developers are only useful there.
 PROJECT_FILE = Path(__file__).parents[2] / "pyproject.toml"
@@ -93,7 +92,7 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
     for finding in findings:
         out(str(finding))
     missing = sum(f.needed and not f.ok for f in findings)
-    for line in what_runs(missing):
+    for line in what_runs(missing, installed_version):
         out(line)
     if start_spark and not missing:
         out("counting words on both engines, in a separate Spark (up to a minute)")
@@ -196,25 +195,6 @@ def _comes_late(requirement: Any) -> int:
     """Of several ranges of a package, that of the model counts, because it is the narrowest."""
     extra = _extra(requirement)
     return 0 if not extra or extra[0] in OF_THE_MODEL else 1
-
-
-def what_runs(missing: int) -> Iterator[str]:
-    """Which tools run with the packages and the PySpark that are here."""
-    found = spark_versions.pyspark_version()
-    inspects = all(installed_version(name) for name in OF_INSPECT)
-    yield _runs("inspect, why, rollback, and reports that were saved", inspects, f"needs {', '.join(OF_INSPECT)}")
-    oldest = spark_versions.OLDEST
-    on_spark = inspects and found is not None and spark_versions.parsed(found) >= oldest
-    why_not = "there is no PySpark here" if found is None else f"needs PySpark {dotted(oldest)} or newer"
-    yield _runs(f"trace_of, TraceListener, explain_output: queries of PySpark {found or ''}".rstrip(), on_spark, why_not)
-    for what, package in (("live, stepper", "ipywidgets"), ('stream_test(engine="spark")', "pandas")):
-        yield _runs(what, on_spark and bool(installed_version(package)), f"needs {package}" if on_spark else why_not)
-    model = f"the model, side_by_side, what_if, the demo: PySpark {dotted(SPARK_NEEDED)}"
-    yield _runs(model, not missing, f"{missing} missing, see above")
-
-
-def _runs(what: str, ok: bool, why_not: str) -> str:
-    return f"{'runs' if ok else 'does not':8} {what}{'' if ok else f' ({why_not})'}"
 
 
 def own_requirements() -> list[str]:

@@ -1,8 +1,8 @@
 """One run of a query over a prepared input, on one engine or on two in turn.
 
 1. The input folder and the checkpoint are empty; the query is started with a sink that keeps the rows of each batch.
-2. Each step of the feed is put into the folder, and the query processes all of it, including batches without data.
-   A file appears in one rename and with a fixed modification time, so that every run sees the same files.
+2. Each step of the feed is put into the folder (prepared.py), and the query processes all of it, including batches without
+   data.
 3. After a step in `restarts`, the query is stopped and started again from its checkpoint.
 4. Progress, rows and log files of every batch are kept, and at the end, the files of the checkpoint.
 
@@ -84,7 +84,7 @@ class Runner:
                 if self._query is None and not self._each_step:
                     plan = self._start()
                     self._drain()
-                self._written += put_files(self._inputs, i, step)
+                self._written += put_files(self._inputs, i, step)  # (2)
                 if self._each_step:
                     plan = self._start()
                 self._drain()

@@ -48,7 +48,7 @@ def look_up_text(text: str, path: str | None = None) -> Answer | OutputExplanati
     """
     found = look_up(text)
     if not found.found:
-        saved = reports_in(text, path)
+        saved = reports_in(text, path)  # (3)
         if saved:
             return explain_saved(saved)
     return found

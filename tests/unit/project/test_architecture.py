@@ -77,7 +77,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
         "tools.reports", "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),
-    "tools.doctor": ("engine.spark_versions",),
+    "tools.what_runs": ("engine.spark_versions",),
+    "tools.doctor": ("engine.spark_versions", "tools.what_runs"),
     "tools.cause": ("tools.doctor", "engine.spark_versions"),  # of a wrong installation; needs no PySpark
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": (
@@ -151,6 +152,8 @@ PROCESS_STATE = {
     "engine.state.loaded_providers.LOADED_PROVIDERS": "the stores that a worker keeps loaded; bounded by their size",
 }
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
+    "engine.spark_versions.pyspark_version": "the PySpark that Python has found",
+    "engine.spark_versions.spark_of": "what is true of a version",
     "tools.symptoms._index": "the words of all entries",
     "tools.symptoms.entries.groups": "the entries, as they are in the package",
     "tools.symptoms.words._stems_of": "the stems of a word",

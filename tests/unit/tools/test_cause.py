@@ -56,11 +56,12 @@ def test_another_pyspark_is_named(other_pyspark: dict[str, str], imported: str) 
     assert "during handling" not in told
 
 
-def test_tools_are_imported_with_another_pyspark_and_without_one(other_pyspark: dict[str, str]) -> None:
-    tools = "import minispark_stream as ms; print(ms.inspect, ms.explain_output, ms.trace_of, ms.live, ms.rollback)"
+def test_tools_are_imported_with_an_old_pyspark_and_without_one() -> None:
+    tools = "import minispark_stream as ms; ms.inspect, ms.explain_output, ms.trace_of, ms.live, ms.rollback"
+    old = "import minispark_stream.engine.spark_versions as versions; versions.pyspark_version = lambda: '3.5.9'\n"
     none = "import sys; sys.modules['pyspark'] = None; sys.modules['py4j'] = None\n"
-    for program, env in ((tools, other_pyspark), (none + tools, {})):
-        assert run("-c", program, env=env).stderr == ""
+    assert run("-c", f"{old}{tools}, ms.TraceListener; import minispark_stream.testing").stderr == ""
+    assert run("-c", none + tools).stderr == ""
     without = "from minispark_stream import MiniSparkSession"
     told = the_line(run("-c", none + without), alone=False)
     assert told.startswith("ImportError: MiniSparkSession needs PySpark 4.3, and there is no PySpark here. Get it: ")

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from minispark_stream.tools import doctor
+from minispark_stream.tools import doctor, what_runs
 from minispark_stream.tools.doctor import Finding, parse_java_version
 
 
@@ -108,7 +108,7 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     runs = "runs     inspect, why, rollback, and reports that were saved"
     assert runs in lines
     lines.clear()
-    monkeypatch.setattr(doctor, "OF_INSPECT", ("no such package",))
+    monkeypatch.setattr(what_runs, "OF_INSPECT", ("no such package",))
     doctor.doctor(lines.append)
     assert runs not in lines and lines[-1] == "1 missing for the model"
 
@@ -117,8 +117,8 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     (None, False, False), ("3.4.4", False, False), ("3.5.9", True, False), ("4.1.4", True, False), ("4.3.0", True, True),
 ])
 def test_which_tools_run_with_which_pyspark(monkeypatch, pyspark, on_spark, model):
-    monkeypatch.setattr(doctor.spark_versions, "pyspark_version", lambda: pyspark)
-    files, queries, drawn, kit, of_model = (line.startswith("runs") for line in doctor.what_runs(int(not model)))
+    monkeypatch.setattr(what_runs.spark_versions, "pyspark_version", lambda: pyspark)
+    files, queries, drawn, kit, of_model = (line.startswith("runs") for line in what_runs.what_runs(int(not model), lambda name: "1"))
     assert files and (queries, drawn, kit, of_model) == (on_spark, on_spark, on_spark, model)
 
 
