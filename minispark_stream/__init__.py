@@ -61,7 +61,9 @@ __all__ = [
 ]
 
 
-_OF_THE_MODEL = ("MiniSparkSession", "register_sink", "register_source", "side_by_side", "what_if")
+_OF_THE_MODEL = (
+    "LowLatencyMemoryStream", "MiniSparkSession", "register_sink", "register_source", "side_by_side", "what_if",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ from minispark_stream.tools.reports import plain
 if TYPE_CHECKING:
     from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 
+_ONE_AT_A_TIME = threading.Lock()
 _STATE_OF = re.compile(r"state info \[ checkpoint = (.*?)/state, runId = ")
 
 
@@ -88,18 +89,20 @@ def _in_its_plan(query: Any) -> str | None:
 def _printed_by(function: Any) -> str:
     """What a function prints on this thread. What others print in the meantime is not held back."""
     own: list[str] = []
-    thread, output = threading.get_ident(), sys.stdout
+    thread = threading.get_ident()
+    with _ONE_AT_A_TIME:  # two that end in another order than they began would leave the output with one of them
+        output = sys.stdout
 
-    class Divided:
-        def write(self, text: str) -> int:
-            if threading.get_ident() == thread:
-                own.append(text)
-                return len(text)
-            return output.write(text)
+        class Divided:
+            def write(self, text: str) -> int:
+                if threading.get_ident() == thread:
+                    own.append(text)
+                    return len(text)
+                return output.write(text)
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(output, name)
+            def __getattr__(self, name: str) -> Any:
+                return getattr(output, name)
 
-    with redirect_stdout(Divided()):
-        function()
+        with redirect_stdout(Divided()):
+            function()
     return "".join(own)

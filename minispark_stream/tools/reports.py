@@ -262,9 +262,11 @@ def _source(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _offset(value: Any) -> str | None:
-    if isinstance(value, str) and value.startswith("{'"):  # PySpark 3.5 makes the text of the value itself
+    if value in (None, "null", "None"):
+        return None
+    if isinstance(value, str) and value.startswith("{'"):  # before 4.2, PySpark made the text of a value by itself
         value = _as_json(value, 0)[0] or value
-    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _operator(value: Mapping[str, Any]) -> dict[str, Any]:

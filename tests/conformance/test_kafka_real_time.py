@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from minispark_stream import MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.kafka_broker import Kafka
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import LowLatencyMemoryStream, MiniSparkSession
-from minispark_stream.tools.compare.runner import confs_set
+from minispark_stream.tools.compare.prepared import confs_set
 
 SOON = {"realTime": "1 second"}
 MODE = "spark.sql.streaming.realTimeMode"

@@ -72,7 +72,7 @@ class Run:
 def _(run: Run) -> None:
     report = ms.inspect(str(run.checkpoint))
     assert report.operators[0].name in ("stateStoreSave", None), report.operators  # 3.5 does not write its name
-    assert not report.findings, report.findings
+    assert not [finding for finding in report.findings if finding.level != "note"], report.findings
     assert [row.value for row in report.rows()] == [{"count": 1}], report.rows()
     assert "visits" in str(report) or report.batches
 

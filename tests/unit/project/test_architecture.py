@@ -139,6 +139,7 @@ WITHOUT_A_JVM = (
 
 # State of the whole process: what a module has that changes while the process runs.
 PROCESS_STATE = {
+    "tools.held_query._ONE_AT_A_TIME": "guards the output of the process, while what a query of Spark Connect prints is read",
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
     "engine.jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "engine.runtime.template.STATEFUL": "the stateful operators; the extras add theirs when they are imported",
