@@ -224,6 +224,7 @@ def plain(report: Mapping[str, Any]) -> dict[str, Any]:
     """A report of a running query as plain data: ids and times are text, and so are offsets."""
     values = json.loads(json.dumps(report, default=str))
     values["sources"] = [_source(as_map(source)) for source in as_list(values.get("sources"))]
+    values["numInputRows"] = _rows_in(values)
     return values
 
 
@@ -244,11 +245,17 @@ def _report(value: Mapping[str, Any]) -> dict[str, Any] | None:
         "batchId": batch_id,
         "durationMs": took,
         "eventTime": {str(name): str(time) for name, time in as_map(value.get("eventTime")).items()},
-        "numInputRows": as_int(value.get("numInputRows")) or 0,
+        "numInputRows": _rows_in(value),
         "stateOperators": [_operator(as_map(one)) for one in as_list(value.get("stateOperators"))],
         "sources": [_source(as_map(one)) for one in value["sources"]],
         "sink": {"description": str(sink.get("description", "unknown")), "numOutputRows": as_int(sink.get("numOutputRows"))},
     }
+
+
+def _rows_in(value: Mapping[str, Any]) -> int:
+    """The number of input rows. Reports over Spark Connect, and events, have only those of the sources."""
+    rows = as_int(value.get("numInputRows"))
+    return sum(as_int(as_map(one).get("numInputRows")) or 0 for one in as_list(value.get("sources"))) if rows is None else rows
 
 
 def _is_number(value: Any) -> bool:

@@ -135,3 +135,11 @@ def test_the_offsets_of_pyspark_35_are_texts_of_python() -> None:
     source = {"description": "f", "startOffset": "None", "endOffset": "{'logOffset': 3}"}
     found = plain(report(sources=[source]))["sources"][0]
     assert (found["startOffset"], found["endOffset"]) == (None, '{"logOffset": 3}')
+
+
+def test_the_rows_of_a_report_without_their_sum_are_those_of_its_sources() -> None:
+    """As over Spark Connect, and in the events of the history server."""
+    one = report()
+    del one["numInputRows"]
+    assert plain(one)["numInputRows"] == 2
+    assert "2 rows in" in str(explain_output([one]))
