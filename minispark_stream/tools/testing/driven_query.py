@@ -110,7 +110,7 @@ class DrivenQuery:
 
     def start(self, build: Callable[..., DataFrame], inputs: Inputs) -> None:
         """(1) Start the query from its checkpoint, and let it have its first trigger."""
-        manager = {}
+        manager: dict[str, str] = {}
         if self.engine == "spark":
             package = spark_of(self._session.version).managers
             manager = {MANAGER: f"{package}.{REPLACES if self.crashed else PLAIN}"}

@@ -64,9 +64,9 @@ def test_reports_are_plain_data() -> None:
 
 def test_a_listener_of_connect_35_is_refused() -> None:
     """There, it would run in a process of the server."""
-    old = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session", "version": "3.5.9"})()
+    old: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session", "version": "3.5.9"})()
     with pytest.raises(PySparkRuntimeError, match=r"Spark Connect 3\.5\.9 runs listeners in a process of the server.*trace_of\(query"):
-        TraceListener(old)  # type: ignore[arg-type]
+        TraceListener(old)
 
 
 def test_a_listener_of_connect_is_told_where_checkpoints_are(tmp_path: Path) -> None:

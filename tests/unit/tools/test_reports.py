@@ -94,11 +94,11 @@ def test_what_is_no_report_is_none(broken: dict[str, Any], tmp_path: Path) -> No
 
 
 def test_a_report_with_wrong_values_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
-    wrong = report(
-        name=["n"], timestamp=None, durationMs={"addBatch": 7, "walCommit": float("nan"), "queryPlanning": "long"},
-        stateOperators=[7, {"operatorName": {}, "numRowsTotal": 10**400, "customMetrics": [1]}], sources=[{"endOffset": "\x1b[2J"}, 3],
-        sink="s", eventTime={"watermark": "soon"}, id="<script>",
-    )
+    wrong = report() | {
+        "name": ["n"], "timestamp": None, "durationMs": {"addBatch": 7, "walCommit": float("nan"), "queryPlanning": "long"},
+        "stateOperators": [7, {"operatorName": {}, "numRowsTotal": 10**400, "customMetrics": [1]}],
+        "sources": [{"endOffset": "\x1b[2J"}, 3], "sink": "s", "eventTime": {"watermark": "soon"}, "id": "<script>",
+    }
     path = tmp_path / "a.json"
     path.write_text(json.dumps(wrong))
     trace = trace_of(path)
