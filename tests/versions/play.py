@@ -31,12 +31,14 @@ def tool(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return lambda function: (CHECKED.append((name, function)), function)[1]
 
 
-def session(kind: str) -> Any:
+def session(kind: str, events: Path) -> Any:
+    events.mkdir(parents=True)
     builder: Any = SparkSession.builder
     builder = builder.remote("local[2]") if kind == "connect" else builder.master("local[2]")
     confs = {
         "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC",
-        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.showConsoleProgress": "false", "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
     }
     for key, value in confs.items():
         builder = builder.config(key, value)
@@ -117,6 +119,14 @@ def check_trace(trace: Any) -> None:
 def _(run: Run) -> None:
     trace = ms.trace_of([dict(p) for p in run.query.recentProgress])
     assert trace.note and len({event.batch_id for event in trace.events}) >= 3, trace.note
+
+
+@tool("trace_of(event log)")
+def _(run: Run) -> None:
+    logs = [path for path in (run.folder / "events").rglob("*") if path.is_file() and path.stat().st_size > 1000]
+    trace = ms.trace_of(logs[0], name="visits")
+    assert [batch.batch_id for batch in trace.batches][:3] == [0, 1, 2], trace
+    assert "visits" in trace.to_text() and "2026-03-01 12:30:00" in str(ms.explain_output(logs[0], query="visits"))
 
 
 @tool("TraceListener")
@@ -201,7 +211,7 @@ def _(run: Run) -> None:
 
 
 def play(kind: str, folder: Path) -> None:
-    spark = session(kind)
+    spark = session(kind, folder / "events")
     run = Run(spark, folder)
     for name, check in CHECKED:
         try:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.tools.cause import of_import
 from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.spark_batch import SparkBatch, ran_a_batch
 from minispark_stream.tools.compare.spark_trace import spark_trace
@@ -41,8 +42,10 @@ def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
     Raises:
         TypeError: `query` is not a query.
     """
-    from minispark_stream.lens.view.live_view import LiveView  # needs ipywidgets
-
+    try:
+        from minispark_stream.lens.view.live_view import LiveView
+    except ModuleNotFoundError as e:  # ipywidgets is not among the packages that the other tools need
+        raise of_import(e) from None
     if not is_query(query):
         raise TypeError(f"live takes the StreamingQuery that start() returned, not {type(query).__name__}")
     return LiveView(_looking(query), every_s)

@@ -106,7 +106,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.held_query": ("tools.reports", "streaming_query", "engine.jvm", "engine.spark_versions"),  # of any Spark
     "tools.explanation": ("tools.inspection", "tools.held_query", "tools.reports"),
     "tools.compare": (
-        "tools.held_query", "tools.reports", "engine.spark_versions", "lens.view", "lens.trace.trace", "lens.trace", "extras.rocksdb", "engine.runtime", "engine.state", "engine.checkpointing",
+        "tools.held_query", "tools.reports", "tools.cause", "engine.spark_versions", "lens.view", "lens.trace.trace", "lens.trace",
+        "extras.rocksdb", "engine.runtime", "engine.state", "engine.checkpointing",
         "session", "streaming_query", "engine.jvm", "engine.times",
     ),
     "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
