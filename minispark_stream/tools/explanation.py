@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def explain_output(
     query_or_checkpoint: StreamingQuery | str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]],
     checkpoint: str | Path | None = None,
-    query: str | None = None,
+    name: str | None = None,
 ) -> OutputExplanation:
     """What a query has in its state, what it dropped, which watermark it waits for, and what would have to arrive.
 
@@ -41,7 +41,7 @@ def explain_output(
         query_or_checkpoint: a query of the model or of Spark; or the path of a checkpoint as `inspect` takes it; or progress
             reports: a file of them, their text, or a list such as `query.recentProgress`.
         checkpoint: where the checkpoint is, if the query or the reports cannot say so.
-        query: the name or the id of the query, if there are reports of several.
+        name: the name or the id of the query, if there are reports of several.
 
     Returns:
         the answer, which prints as text and is shown as a table in Jupyter.
@@ -54,7 +54,7 @@ def explain_output(
     given: Any = query_or_checkpoint
     where = None if checkpoint is None else str(checkpoint)
     if is_saved(given):
-        saved = the_one(read_saved(given), query)
+        saved = the_one(read_saved(given), name)
         return explain_reports(list(saved.reports), saved.error, where)
     if isinstance(given, (str, Path)):
         return explain_checkpoint(str(given))

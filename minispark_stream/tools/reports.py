@@ -94,19 +94,19 @@ def read_saved(source: Any, max_bytes: int = MOST_BYTES) -> list[Saved]:
     return found
 
 
-def the_one(found: list[Saved], query: str | None) -> Saved:
+def the_one(found: list[Saved], name: str | None) -> Saved:
     """The query that is asked for by its name or id; the only one, if none is asked for.
 
     Raises:
         ValueError: there is no such query, or there are several.
     """
-    chosen = [one for one in found if query in (None, one.name, one.id)]
+    chosen = [one for one in found if name in (None, one.name, one.id)]
     if len(chosen) == 1:
         return chosen[0]
     known = ", ".join(one.called for one in found[:10])
-    if query is None:
-        raise ValueError(f"these are reports of {len(found)} queries; choose one by name or id, as query=…: {known}")
-    raise ValueError(f"{'no query is' if not chosen else 'several queries are'} called {query}: {known}")
+    if name is None:
+        raise ValueError(f"these are reports of {len(found)} queries; choose one by its name or id, as name=…: {known}")
+    raise ValueError(f"{'no query is' if not chosen else 'several queries are'} called {name}: {known}")
 
 
 def saved_in(values: Iterable[Any]) -> list[Saved]:  # (4)

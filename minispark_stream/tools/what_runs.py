@@ -2,7 +2,7 @@
 
     runs     inspect, why, rollback, and reports that were saved
     runs     trace_of, TraceListener, explain_output: queries of PySpark 4.1.4
-    does not live, stepper (needs ipywidgets)
+    does not live (needs ipywidgets)
     does not the model, side_by_side, what_if, the demo: PySpark 4.3 (2 missing, see above)
 
 Models: nothing of Spark.
@@ -32,7 +32,7 @@ def what_runs(missing: int, installed: Callable[[str], str | None]) -> Iterator[
     oldest, newest = (f"{major}.{minor}" for major, minor in (spark_versions.OLDEST, spark_versions.MODEL))
     why_not = "there is no PySpark here" if found is None else f"needs PySpark {oldest} or newer"
     yield _line(f"trace_of, TraceListener, explain_output: queries of PySpark {found or ''}".rstrip(), on_spark, why_not)
-    for what, package in (("live, stepper", "ipywidgets"), ('stream_test(engine="spark")', "pandas")):
+    for what, package in (("live", "ipywidgets"), ('stream_test(engine="spark")', "pandas")):
         yield _line(what, on_spark and bool(installed(package)), f"needs {package}" if on_spark else why_not)
     yield _line(f"the model, side_by_side, what_if, the demo: PySpark {newest}", not missing, f"{missing} missing, see above")
 

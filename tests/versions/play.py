@@ -126,7 +126,7 @@ def _(run: Run) -> None:
     logs = [path for path in (run.folder / "events").rglob("*") if path.is_file() and path.stat().st_size > 1000]
     trace = ms.trace_of(logs[0], name="visits")
     assert [batch.batch_id for batch in trace.batches][:3] == [0, 1, 2], trace
-    assert "visits" in trace.to_text() and "2026-03-01 12:30:00" in str(ms.explain_output(logs[0], query="visits"))
+    assert "visits" in trace.to_text() and "2026-03-01 12:30:00" in str(ms.explain_output(logs[0], name="visits"))
 
 
 @tool("TraceListener")

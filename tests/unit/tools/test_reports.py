@@ -68,10 +68,10 @@ def test_a_compressed_event_log_with_the_error_that_ended_the_query(tmp_path: Pa
 def test_one_of_several_queries_is_chosen_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text("\n".join(map(json.dumps, [*TWO, report(7, id="other", name=None)])))
-    with pytest.raises(ValueError, match="reports of 2 queries; choose one by name or id, as query=…: visits, other"):
+    with pytest.raises(ValueError, match="reports of 2 queries; choose one by its name or id, as name=…: visits, other"):
         trace_of(path)
     assert [batch.batch_id for batch in trace_of(path, name="other").batches] == [7]
-    assert "batch 7" in str(explain_output(path, query="other"))
+    assert "batch 7" in str(explain_output(path, name="other"))
     assert main(["why", str(path)]) == 0
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if line.startswith("query ")] == ["visits", "other"]
 
