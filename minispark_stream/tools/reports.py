@@ -37,7 +37,7 @@ LONGEST_TOKEN = 64  # characters of a number, a word or an escape; a longer one 
 MOST_REPORTS = 10_000  # of a query; the newest are kept
 COMPRESSED = {".zst": "zstd", ".zstd": "zstd", ".gz": "gzip", ".lz4": "lz4", ".bz2": "bz2"}
 _TOKEN = re.compile(
-    r"""(?P<space>\s+)|(?P<mark>[{}\[\],:])|(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>[A-Za-z_]\w*)|"""
+    r"""(?P<space>\s+)|(?P<mark>[{}\[\],:])|(?P<text>u?'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>[A-Za-z_]\w*)|"""
     r"""(?P<number>-?\d[\d.eE+-]*)"""
 )
 _WORDS = {"None": "null", "True": "true", "False": "false", "nan": "NaN", "inf": "Infinity"}
@@ -143,7 +143,7 @@ def objects(text: str) -> Iterator[Any]:
     while at >= 0:
         try:
             value, size = _decoded(text, at)
-            if value is None and size == 1:  # a name without double quotes
+            if value is None and size == 1:  # a name without double quotes; Python 2 writes u'name'
                 python, end = _as_json(text, at)
                 value, size = None if python is None else _decoded(python, 0)[0], max(end - at, 1)
         except RecursionError:
@@ -196,7 +196,7 @@ def _as_json(text: str, at: int) -> tuple[str | None, int]:
 
 
 def _text_as_json(part: str) -> str:
-    body = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), part[1:-1])
+    body = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), part.removeprefix("u")[1:-1])
     return json.dumps(body)
 
 

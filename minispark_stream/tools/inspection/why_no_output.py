@@ -164,6 +164,8 @@ def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
     batches = [p for p in asked.progress if "addBatch" in as_map(p.get("durationMs"))]
     if batches:
         yield from _reported(asked, batches)
+    elif asked.progress and asked.report is None:
+        yield "batches", "none has run in the time of these reports"
     else:
         yield "batches", _logged(asked)
     read = {path for source in asked.report.sources for path in source.paths} if asked.report is not None else set()

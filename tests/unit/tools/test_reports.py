@@ -143,3 +143,23 @@ def test_the_rows_of_a_report_without_their_sum_are_those_of_its_sources() -> No
     del one["numInputRows"]
     assert plain(one)["numInputRows"] == 2
     assert "2 rows in" in str(explain_output([one]))
+
+
+# Reports from public pages, with other names and ids: of Spark 2.4 as Python 2 prints it, and of one that waits for data.
+OF_PYTHON_2 = """{u'stateOperators': [], u'name': None, u'timestamp': u'2020-12-06T17:38:30.000Z', u'processedRowsPerSecond': 129.87,
+u'inputRowsPerSecond': 1.0, u'numInputRows': 30, u'batchId': 2, u'sources': [{u'description': u'RateSource[rowsPerSecond=1]',
+u'endOffset': 45, u'numInputRows': 30, u'startOffset': 15}], u'durationMs': {u'queryPlanning': 10, u'getOffset': 0,
+u'addBatch': 147, u'getBatch': 20, u'walCommit': 52, u'triggerExecution': 231}, u'runId': u'r', u'id': u'q', u'sink':
+{u'description': u'org.apache.spark.sql.execution.streaming.ConsoleSinkProvider@6a441f3e'}}"""
+IDLE = """{'id': 'q', 'runId': 'r', 'name': None, 'timestamp': '2020-03-01T12:13:49.028Z', 'batchId': 1, 'numInputRows': 0,
+'durationMs': {'getOffset': 19, 'triggerExecution': 19}, 'stateOperators': [{'numRowsTotal': 2, 'numRowsUpdated': 0}],
+'sources': [{'description': 'FileStreamSource[file:/in]', 'startOffset': {'logOffset': 0}, 'endOffset': {'logOffset': 0}}],
+'sink': {'description': 'ConsoleSinkProvider@74fcb7f7'}}"""
+
+
+def test_what_old_versions_have_printed_is_read() -> None:
+    assert "batch 2: 30 rows in" in str(explain_output(OF_PYTHON_2))
+    (batch,) = trace_of(OF_PYTHON_2).batches
+    assert batch.batch_id == 2
+    said = str(explain_output(IDLE))
+    assert "none has run in the time of these reports" in said and "2 rows in an unnamed operator" in said
