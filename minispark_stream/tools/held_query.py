@@ -48,7 +48,7 @@ class Known(NamedTuple):
 
 def as_model_query(query: Any) -> ModelQuery | None:  # (1)
     """The query, if it is one of the model."""
-    return query if type(query).__module__.startswith("minispark_stream.") else None
+    return query if any(kind.__module__.startswith("minispark_stream.") for kind in type(query).__mro__) else None
 
 
 def is_query(value: object) -> bool:
