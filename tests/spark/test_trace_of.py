@@ -137,7 +137,7 @@ def test_a_query_that_began_before_this_package_was_imported(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr[-3000:]
     lines = done.stdout.splitlines()
     assert lines[0] == "running: True None True"
-    assert lines[1].startswith("ended: The checkpoint is gone, as a temporary one is when its query stops")
+    assert lines[1].startswith("ended: The checkpoint is not there (a temporary one is deleted when its query stops")
     assert "output mode append" in done.stdout
 
 

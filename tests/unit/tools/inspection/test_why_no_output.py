@@ -221,7 +221,7 @@ def test_a_timer_is_waited_for_by_its_own_clock(monkeypatch: Any) -> None:
 def test_what_is_neither_a_query_nor_a_checkpoint_is_refused(tmp_path: Path) -> None:
     anything: Any = explain_output
     for wrong in (object(), None, ["checkpoint"]):  # a DataFrame has no reports, too
-        with pytest.raises(TypeError, match="explain_output takes a query, as start\\(\\) returns it, or the path of a checkpoint, not"):
+        with pytest.raises(TypeError, match="explain_output takes a query, as start\\(\\) returns it, progress reports, or the path of a checkpoint, not"):
             anything(wrong)
     with pytest.raises(ValueError, match="checkpoint"):
         explain_output(str(tmp_path))
