@@ -28,7 +28,11 @@ CHECKED: list[tuple[str, Callable[..., None]]] = []
 
 
 def tool(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return lambda function: (CHECKED.append((name, function)), function)[1]
+    def keep(function: Callable[..., None]) -> Callable[..., None]:
+        CHECKED.append((name, function))
+        return function
+
+    return keep
 
 
 def session(kind: str, events: Path) -> Any:

@@ -52,7 +52,8 @@ from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime.construct_next_batch import latest_offsets, wal_commit
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
-from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext, status_message
+from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
+from minispark_stream.engine.runtime.progress_reporter import status_message
 from minispark_stream.engine.runtime.real_time_mode import check_operators, check_sink_on_thread
 from minispark_stream.engine.runtime.run_batch import commit_offsets, plan_batch, update_watermark
 from minispark_stream.engine.runtime.running_query import QuerySources

@@ -17,6 +17,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ class Inputs:
             else:
                 schema = self.schemas[name]
                 try:
-                    fitting = each(listed(added), lambda row, schema=schema: fitted_row(row, schema, zone))
+                    fitting = each(listed(added), partial(fitted_row, schema=schema, zone=zone))
                 except ValueError as e:
                     raise ValueError(f"the rows of {name} do not fit: {e}") from None
                 if alone:
