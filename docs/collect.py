@@ -24,6 +24,7 @@ A page marks such a part with two comments; what is between them is replaced:
    its other text, for another page. `measured-on PAGE`: of the measurements that a page shows, or of whose `figures` it names
    some, what was measured, when, at which commit, on which machine and by which command.
 12. `metrics`: what monitoring exports, of a query and of a checkpoint.
+13. `rules`: what `check` says of each kind of change, from minispark_stream/tools/operations/check/rules.toml.
 
 tests/unit/project/test_docs.py fails when a page is not what this would write.
 """
@@ -46,6 +47,7 @@ import pyspark
 
 from minispark_stream.tools.course import LESSONS
 from minispark_stream.tools.monitoring.families import FAMILIES, OF_FILES
+from minispark_stream.tools.operations.check.rules import rules
 from minispark_stream.tools.symptoms import groups, prelude
 
 ROOT = Path(__file__).parents[1]
@@ -531,12 +533,19 @@ def metrics() -> Iterator[str]:
         yield ""
 
 
+def change_rules() -> Iterator[str]:
+    yield _line("rule", "verdict", "what it means")
+    yield _line(*["---"] * 3)
+    yield from (_line(f"`{rule.id}`", rule.verdict, _cell(rule.says)) for rule in rules().values())
+
+
 PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "differences": differences, "classes": classes, "code": code, "numbers": numbers,
     "glossary": glossary, "behaviours": behaviours, "benchmark": benchmark, "benchmark-notes": benchmark_notes,
     "benchmark-in-short": benchmark_in_short, "estimate": estimate,
     "symptoms": symptoms_page, "symptoms-contents": symptoms_contents, "symptoms-prelude": symptoms_prelude,
     "types": types, "metrics": metrics, "growth": growth, "measured": measured, "measured-on": measured_on,
+    "rules": change_rules,
 }
 
 

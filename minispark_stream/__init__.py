@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minispark_stream.tools.inspection.checkpoint import inspect
     from minispark_stream.tools.monitoring.from_files import metrics
     from minispark_stream.tools.monitoring.listeners import OpenTelemetryListener, PrometheusListener
+    from minispark_stream.tools.operations.check.check import check
     from minispark_stream.tools.operations.repair import repair
     from minispark_stream.tools.operations.rollback import rollback
 
@@ -29,6 +30,7 @@ _HOME = {
     "OpenTelemetryListener": "tools.monitoring.listeners",
     "PrometheusListener": "tools.monitoring.listeners",
     "TraceListener": "tools.compare.trace_listener",
+    "check": "tools.operations.check.check",
     "explain_output": "tools.explanation",
     "inspect": "tools.inspection.checkpoint",
     "live": "tools.compare.live",
@@ -47,6 +49,7 @@ __all__ = [
     "OpenTelemetryListener",
     "PrometheusListener",
     "TraceListener",
+    "check",
     "explain_output",
     "inspect",
     "live",

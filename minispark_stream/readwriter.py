@@ -145,7 +145,9 @@ class DataStreamReader(SparkDataStreamReader):
         warn_of_misspelt(options)
         spec = SourceSpec(self._spark, state["format"], path, state.get("schema"), options, self._clock, state["spelling"])
         relation = named(self._spark, create_relation(spec), state.get("name"))
-        return streaming_dataframe(self._spark, replace(relation, in_spark=partial(in_spark, spec, state.get("name"))))
+        asked = {"format": spec.format, "path": path, **spec.options}
+        in_its_engine = partial(in_spark, spec, state.get("name"))
+        return streaming_dataframe(self._spark, replace(relation, in_spark=in_its_engine, asked=asked))
 
     def _table(self, name: str, options: Mapping[str, str], source_name: str | None) -> DataFrame:
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark looks both up."""

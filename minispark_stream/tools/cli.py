@@ -1,9 +1,11 @@
-"""The commands: `demo`, `course`, `inspect`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why` and `doctor`.
+"""The commands: `demo`, `course`, `inspect`, `check`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
     python -m minispark_stream inspect OUT         which files the manifest of a file sink lists, and which are there
+    python -m minispark_stream check CHECKPOINT --query module:function   whether new code fits a checkpoint, and is right
+    python -m minispark_stream rules --changes     what each kind of change of a query means
     python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
     python -m minispark_stream repair CHECKPOINT   what keeps a query from starting is mended, in a copy
     python -m minispark_stream state CHECKPOINT --delete KEY   rows go from its state, in a copy
@@ -79,6 +81,10 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.inspection import command
 
         return command.run(args)
+    if args.command == "check" or args.command == "rules" and args.changes:
+        from minispark_stream.tools.operations.check import command as checking
+
+        return checking.run(args) if args.command == "check" else checking.show_rules(args.json)
     if args.command in ("rollback", "repair", "state"):
         from minispark_stream.tools.operations import command as operations
 
@@ -162,11 +168,14 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--days", type=at_least(1), default=2, help="days of flights (2)")
     demo.add_argument("--out", type=Path, default=Path("build/demo"), help="where to write (build/demo)")
     add_inspect_arguments(commands.add_parser("inspect", help="what is in a checkpoint, or in the folder of a file sink"))
+    add_check_arguments(commands.add_parser("check", help="whether new code fits a checkpoint, and what it does to the result"))
     add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
     add_repair_arguments(commands.add_parser("repair", help="mend a checkpoint on which no query can start, in a copy"))
     add_state_arguments(commands.add_parser("state", help="remove keys from the state of a checkpoint, in a copy"))
     add_metrics_arguments(commands.add_parser("metrics", help="the numbers of checkpoints, for Prometheus"))
     rules = commands.add_parser("rules", help="alert rules for Prometheus")
+    rules.add_argument("--changes", action="store_true", help="the rules of `check` instead: what changes of a query mean")
+    rules.add_argument("--json", action="store_true", help="those as JSON")
     rules.add_argument("--dashboard", action="store_true", help="a dashboard for Grafana instead")
     why = commands.add_parser("why", help="what an error message means, or why the query of a checkpoint emits nothing")
     why.add_argument("message", help="a message, a condition, a question, a log file (- for stdin), or a checkpoint")
@@ -191,6 +200,18 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", metavar="K", help='rows with this key: {"word": "be"}, or be')
     parser.add_argument("--diff", type=at_least(0), nargs=2, metavar=("V1", "V2"), help="what changed from version V1 to V2")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="largest file and state to read (268435456)")
+
+
+def add_check_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="directory or URI")
+    parser.add_argument("--query", required=True, metavar="M:F", help="module:function that makes the new query from a session")
+    parser.add_argument("--before", metavar="M:F", help="module:function that makes the old query, for a comparison of both")
+    parser.add_argument("--mode", choices=("append", "update", "complete"), help="output mode, if the function does not set it")
+    parser.add_argument("--conf", action="append", default=[], metavar="K=V", help="a conf of the deployment; may be repeated")
+    parser.add_argument("--sink", metavar="S", help="the name of a format, or the folder of a file sink")
+    parser.add_argument("--trial", action="store_true", help="also run one small batch into nothing, on a copy")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
 
 
 def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:

@@ -201,6 +201,13 @@ class StatefulOperator(ABC):
         """Whether not only the key schema but also the value schema must fit that of the checkpoint."""
         return True
 
+    def begin_run(self, context: BatchContext) -> None:
+        """What an operator learns, and may refuse, before the first batch of a run reads anything."""
+
+    def refusal(self, session: SparkSession, output_mode: str) -> PySparkException | None:
+        """The error with which each task refuses to run; None if none does."""
+        return None
+
     @abstractmethod
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         """The operator's rows in this batch, given the batch plans of its children."""

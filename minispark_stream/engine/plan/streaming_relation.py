@@ -29,8 +29,8 @@ from __future__ import annotations
 import itertools
 import threading
 import uuid
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -49,9 +49,9 @@ class StreamingRelation:
     `create(session, metadata_path)` is called once per query on the query's own thread, with the query's session and the
     source's folder in the checkpoint (`sources/<i>` or `sources/<name>`). A source of files has a `file_format`, and its
     `get_batch` returns Spark's own relation over the files. `create_continuous` makes a ContinuousStream from the same
-    arguments, if the source has one. `name` is the name that `readStream.name` was given. `in_spark` makes the stream that
-    Spark's own engine would read. A relation that `is_one_source` remains one in a join with itself, which gives its columns
-    new ids; of another relation, such a join makes two sources.
+    arguments, if the source has one. `name` is that of `readStream.name`. `in_spark` makes the stream of Spark. A relation
+    that `is_one_source` remains one in a join with itself, which gives its columns new ids; of another relation, such a join
+    makes two sources. `asked`: options of the reader, with `format` and `path`.
     """
 
     source_name: str
@@ -62,6 +62,7 @@ class StreamingRelation:
     name: str | None = None
     in_spark: Callable[[], DataFrame] | None = None
     is_one_source: bool = False
+    asked: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +130,10 @@ def leaf_over_files(session: SparkSession, relation: StreamingRelation, output: 
 
 def streaming_leaf(session: SparkSession, node: JavaObject) -> StreamingLeaf | None:
     """What a plan node stands for; None if it is not one of our leaves."""
-    match scala.class_name(node):
-        case "LogicalRDD":
-            return _leaves.get(session, node.rdd())
-        case "LogicalRelation":
-            return _leaves.get(session, node.relation())
-        case _:
-            return None
+    name = scala.class_name(node)
+    if name not in ("LogicalRDD", "LogicalRelation"):
+        return None
+    return _leaves.get(session, node.rdd() if name == "LogicalRDD" else node.relation())
 
 
 def streaming_sources(session: SparkSession, plan: JavaObject) -> list[tuple[tuple[Any, ...], StreamingRelation]]:

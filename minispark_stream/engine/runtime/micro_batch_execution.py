@@ -58,6 +58,11 @@ class MicroBatchExecution(StreamExecution):
     """One streaming query in micro-batches."""
 
     def run_activated_stream(self) -> None:
+        self.begin()
+        trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
+
+    def begin(self) -> None:
+        """All that comes before the first trigger; nothing is read or written yet."""
         self.sources = self.create_sources()  # (1)
         confs = confs_of_new_join(self.session, self.analyzed)
         if confs and self.offset_log.get_latest() is None:
@@ -69,7 +74,6 @@ class MicroBatchExecution(StreamExecution):
             sessions.end_arrow_batches_by_rows(self.session, self.analyzed)
         sessions.propagate_confs(self.session)  # the session now has the confs of the checkpoint
         self.update_status(message="Initializing StreamExecution")
-        trigger_executor.execute(self.trigger, self.execute_one_batch, self.clock, self.stop_requested)
 
     def create_sources(self) -> QuerySources:
         """Create the sources in the plan, and decide how much a batch may read of each."""

@@ -160,12 +160,34 @@ class QueryPlanner:
     def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
         """The plan of one batch; before the first batch of a run, the state is checked, too."""
         template = self.template(context, new_data)
+        batch, state = self._batch(context, template)
+        execution = IncrementalExecution(template, batch, new_data)
+        if context.is_first_of_run:
+            self._check_state(template.operators, state, context.batch_id)
+        return execution
+
+    def check(self, context: MicroBatchExecutionContext) -> Mapping[int, StateVariables]:
+        """Refuse what the first batch of a run would refuse before it reads, if every source had new rows for it.
+
+        Returns the state variables that processors of transformWithState have declared, by operator id.
+        """
+        template = self.whole_template(context)
+        batch, state = self._batch(context, template)
+        for operator in template.operators[::-1]:  # in the order in which a batch is planned: the lowest one first
+            operator.begin_run(batch)
+        self._check_state(template.operators, state, context.batch_id)
+        for operator in template.operators[::-1]:
+            if (refusal := operator.refusal(self.session, self._output_mode)) is not None:
+                raise refusal
+        return state.variables
+
+    def _batch(self, context: MicroBatchExecutionContext, template: Template) -> tuple[BatchContext, StateOfRun]:
         state = self._state = self._state or self._begin(template.operators, context)
         for operator in template.operators:
             if operator.operator_id not in state.accumulators:
                 state.accumulators[operator.operator_id] = self.session.sparkContext.accumulator([], Reports())
             state.accumulators[operator.operator_id].value = []
-        batch = BatchContext(
+        return BatchContext(
             session=self.session,
             batch_id=context.batch_id,
             timestamp_ms=context.metadata.batch_timestamp_ms,
@@ -181,11 +203,7 @@ class QueryPlanner:
             state_variables=state.variables,
             unique_ids=context.unique_ids,
             wants_told=self._wants_told,
-        )
-        execution = IncrementalExecution(template, batch, new_data)
-        if context.is_first_of_run:
-            self._check_state(template.operators, state, context.batch_id)
-        return execution
+        ), state
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:
         """Whether the query has a stateful operator, as its plan is in a batch in which every source has new rows."""

@@ -130,14 +130,14 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         options: Mapping[str, str],
     ):
         self._session = session
-        self._folder = Folder(session, path)
-        base_path = {} if self._folder.is_glob else {"basepath": path}
+        self.folder = Folder(session, path)
+        base_path = {} if self.folder.is_glob else {"basepath": path}
         reader_options = {**options, "__globPaths__": "false", **base_path}
         what_files_hold = expressions.as_nullable(session, schema)  # whatever the schema of the stream says
         self._reader = files.FileReader(session, file_format, what_files_hold, partition_columns, reader_options)
         self._listing_options = dict(options)
         self.options = FileStreamOptions.of(session, options)
-        self.description = f"FileStreamSource[{self._folder.root}]"
+        self.description = f"FileStreamSource[{self.folder.root}]"
         self._log = FileStreamSourceLog(metadata_path, CompactionConf(*sessions.compaction_confs(session, "fileSource")))
         self._log_offset = -1 if (latest := self._log.get_latest_batch_id()) is None else latest
         self._cleaner = FileStreamSourceCleaner.of(session, path, self.options)
@@ -148,14 +148,19 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         for entry in entries:
             self.seen_files.add(entry.path, entry.timestamp)
         self.seen_files.purge()
-        if entries and not self._folder.is_glob and not any(is_below(entry.path, self._folder.root) for entry in entries):
+        if entries and not self.folder.is_glob and not any(is_below(entry.path, self.folder.root) for entry in entries):
             logger.warning(
                 "The checkpoint has read %s and other files outside of %s, which this query reads: is it the checkpoint of "
-                "another query?", unquote(entries[-1].path), self._folder.root,
+                "another query?", unquote(entries[-1].path), self.folder.root,
             )
         self._unread: list[File] = []
         self._last_look = LastLook(None, [], [])
         self._available_now: list[File] | None = None
+
+    @property
+    def entries(self) -> tuple[FileEntry, ...]:
+        """All files that its log says were read."""
+        return tuple(self._log.all_files())
 
     def default_read_limit(self) -> ReadLimit:
         if self.options.max_files_per_trigger is not None:
@@ -165,7 +170,7 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         return ALL_AVAILABLE
 
     def prepare_for_trigger_available_now(self) -> None:
-        self._available_now = self._list()
+        self._available_now = self.list_files()
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit) -> Offset | None:
         listed = None if self._unread else self._listing()  # (1)
@@ -210,14 +215,15 @@ class FileStreamSource(SupportsTriggerAvailableNow):
             self._cleaner.stop()
 
     def _listing(self) -> list[File]:
-        return self._list() if self._available_now is None else self._available_now
+        return self.list_files() if self._available_now is None else self._available_now
 
     def _new_files(self, listed: list[File]) -> list[File]:
         return [file for file in listed if self.seen_files.is_new_file(file.uri, file.timestamp)]
 
-    def _list(self) -> list[File]:
-        files = self._folder.files(self._listing_options)
-        if self._folder.has_manifest and self._cleaner is not None:
+    def list_files(self) -> list[File]:
+        """All files that are there now, in the order in which they are read."""
+        files = self.folder.files(self._listing_options)
+        if self.folder.has_manifest and self._cleaner is not None:
             raise spark_error(self._session, UnsupportedOperationException, "_LEGACY_ERROR_TEMP_2261")
         return sorted(files, key=lambda file: file.timestamp, reverse=self.options.latest_first)
 

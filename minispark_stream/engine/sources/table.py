@@ -55,6 +55,8 @@ def _source(session: SparkSession, leaf: JavaObject) -> StreamingRelation:
     stored = found.options()
     options = {key.lower(): stored.apply(key) for key in scala.items(stored.keys().toSeq())}
     schema = expressions.python_schema(found.sourceInfo().schema())
-    source = file_stream_relation(session, found.className().lower(), options.pop("path"), schema, options)
+    asked = {**options, "format": found.className().lower()}
+    source = file_stream_relation(session, asked["format"], options.pop("path"), schema, options)
     name = leaf.sourceIdentifyingName().nameOpt()
-    return replace(source, name=name.get() if name.isDefined() else None, in_spark=lambda: plans.of_rows(session, leaf))
+    name = name.get() if name.isDefined() else None
+    return replace(source, name=name, in_spark=lambda: plans.of_rows(session, leaf), asked=asked)

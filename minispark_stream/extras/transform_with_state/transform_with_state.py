@@ -148,7 +148,7 @@ class TransformWithState(StatefulOperator):
     def output_watermark(self, watermark_ms: int) -> int | None:
         return None if self.time_mode == PROCESSING_TIME else watermark_ms
 
-    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+    def begin_run(self, context: BatchContext) -> None:
         session = context.session
         if (provider := sessions.conf(session, PROVIDER_CLASS) or HDFS_PROVIDER) == HDFS_PROVIDER:
             condition = "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
@@ -156,6 +156,10 @@ class TransformWithState(StatefulOperator):
         check_event_time(session, self.event_times)
         if self.operator_id not in context.state_variables:
             context.state_variables[self.operator_id] = self._declare(context)  # (2)
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
+        session = context.session
+        self.begin_run(context)
         with_initial = self.initial is not None and context.batch_id == 0
         declared = context.state_variables[self.operator_id]
         task = TransformWithStateTask(

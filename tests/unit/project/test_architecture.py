@@ -118,16 +118,21 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.symptoms": ("tools.inspection", "tools.reports"),
     "tools.operations": ("tools.inspection", "lens.view", "engine.state", "engine.checkpointing"),  # needs no JVM
     "tools.monitoring": ("tools.inspection", "engine.checkpointing", "engine.gauges", "engine.times"),  # needs no JVM
+    "tools.operations.check": (  # what the engine would do with a query
+        "session", "readwriter", "registry", "streaming_query_manager", "streaming_query", "tools.inspection", "lens.view",
+        "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state",
+        "engine.checkpointing", "engine.jvm", "engine.observer",
+    ),
     "tools.flights": (),
     "tools.course": (),
     "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),
     "tools.preflight": ("tools.compare", "tools.demo", "tools.flights"),
-    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.monitoring", "tools.symptoms", "lens.view"),
+    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.inspection", "tools.operations", "tools.operations.check", "tools.monitoring", "tools.symptoms", "lens.view"),
     "tools": (),
     "__main__": ("tools.cli",),
     "__init__": (
         "engine.spark_versions", "tools.cause", "session", "registry", "low_latency_memory_stream", "tools.compare", "tools.inspection",
-        "tools.operations", "tools.monitoring", "tools.explanation",
+        "tools.operations", "tools.operations.check", "tools.monitoring", "tools.explanation",
     ),
     "worker_daemon": ("session",),
     "local_worker_daemon": (),
@@ -156,6 +161,7 @@ PROCESS_STATE = {
 CACHES = {  # functions whose answers are kept for the whole process; all bounded
     "engine.spark_versions.pyspark_version": "the PySpark that Python has found",
     "engine.spark_versions.spark_of": "what is true of a version",
+    "tools.operations.check.rules.rules": "the table of rules, as it is in the package",
     "tools.symptoms._index": "the words of all entries",
     "tools.symptoms.entries.groups": "the entries, as they are in the package",
     "tools.symptoms.words._stems_of": "the stems of a word",
