@@ -5,9 +5,10 @@ kept as JSON beside the tests, packed, because the conf of a query stands in eac
 
     recorded/test_limit.json.xz    "test_limit_of_appended_rows[3] 0": {"key": "8f1c...", "run": {"batches": [...], ...}}
 
-1. Only a plain comparison is kept: the input consists of lines, and nothing is done to the checkpoint between two runs.
-2. The key is a digest of PySpark's version, of what runs and reads a query, and of the test, with all that it takes from its own module and
-   from other modules of the tests. If it has changed, Spark plays.
+1. Only what another run would do again is kept. A function that puts files into the input, or does something to the checkpoint between two
+   runs, may refer to nothing outside of it that can change: it might note something that the test looks at afterwards.
+2. The key is a digest of PySpark's version, of what runs and reads a query, and of what the test runs (tests/conformance/digests.py). If it
+   has changed, Spark plays.
 3. A tenth of the comparisons is played by Spark in any case; the commit chooses them.
 4. No difference is reported because of a recording. If there is one, Spark plays, and what it does then counts.
 
@@ -19,10 +20,8 @@ The environment says what else Spark plays:
 
 from __future__ import annotations
 
-import ast
 import fcntl
 import hashlib
-import inspect
 import json
 import lzma
 import os
@@ -30,9 +29,9 @@ import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from types import ModuleType
+from functools import cache, partial
+from pathlib import Path, PurePath
+from types import FunctionType
 from typing import Any
 
 import pyspark
@@ -42,14 +41,14 @@ from minispark_stream.tools.compare import checkpoint_files, engine_run, runner,
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import EngineRun
 from minispark_stream.tools.compare.runner import Runner
-from tests import conftest
 from tests.conformance import recorded_runs
+from tests.conformance.digests import module_text, what_runs
 from tests.conformance.recorded_runs import run_from_json, run_to_json
 
 RECORDED = Path(__file__).parent / "recorded"
 FOLDER = "{the test's folder}"  # what stands for it in a recording
 ONE_IN = 10
-MACHINERY = (conftest, checkpoint_files, engine_run, runner, spark_trace, recorded_runs)
+MACHINERY = (checkpoint_files, engine_run, runner, spark_trace, recorded_runs)
 MODE = os.environ.get("MINISPARK_RECORD", "")
 
 
@@ -93,51 +92,38 @@ class Recordings:
 
 @contextmanager
 def _spark_runs(instead: Callable[[Callable[[], EngineRun]], EngineRun]) -> Iterator[None]:
-    """Let `instead` say what Spark does in a plain comparison; it receives the function that lets Spark do it. (1)"""
+    """Let `instead` say what Spark does in a comparison that may be kept; it receives the function that lets Spark do it. (1)"""
     original = Runner.run
 
     def run(self: Runner, feed: Sequence[Any], restarts: Mapping[int, Any], tick: Callable[[], object]) -> EngineRun:
         def play() -> EngineRun:
             return original(self, feed, restarts, tick)
 
-        plain = not any(map(callable, feed)) and not any(restarts.values()) and self._collect_rows is runner.COLLECT
-        return instead(play) if self._only_spark and plain else play()
+        repeatable = all(map(_is_fixed, filter(callable, [*feed, *restarts.values()]))) and self._collect_rows is runner.COLLECT
+        return instead(play) if self._only_spark and repeatable else play()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Runner, "run", run)
         yield
 
 
+def _is_fixed(value: object) -> bool:
+    """Whether a value cannot change; a function refers to such values only."""
+    match value:
+        case FunctionType():
+            return all(_is_fixed(cell.cell_contents) for cell in value.__closure__ or ())
+        case partial():
+            return all(map(_is_fixed, (value.func, *value.args, *value.keywords.values())))
+        case tuple() | frozenset():
+            return all(map(_is_fixed, value))
+    return value is None or isinstance(value, str | bytes | int | float | PurePath)
+
+
 def key_of(test: pytest.Item) -> str:  # (2)
     """The digest of everything that a recording of this test depends on."""
     name = getattr(test, "originalname", None) or test.name
-    parts = [pyspark.__version__, *map(_source, MACHINERY), _without_other_tests(test.path, name), *_helpers(test.path)]
+    parts = [pyspark.__version__, *(module_text(Path(str(module.__file__))) for module in MACHINERY), what_runs(test.path, name)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-@cache
-def _source(module: ModuleType) -> str:
-    return inspect.getsource(module)
-
-
-@cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
-def _without_other_tests(path: Path, name: str) -> str:
-    """The module of a test as a syntax tree, which has no comments, without the other tests."""
-    is_other = [isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and node.name != name for node in _parsed(path).body]
-    return "\n".join(ast.dump(node) for node, other in zip(_parsed(path).body, is_other) if not other)
-
-
-@cache
-def _helpers(path: Path) -> Sequence[str]:
-    """The sources of the modules of the tests that a test's module imports."""
-    imported = {node.module for node in ast.walk(_parsed(path)) if isinstance(node, ast.ImportFrom) and node.module}
-    files = [Path(*name.split(".")).with_suffix(".py") for name in sorted(imported) if name.startswith("tests.conformance.")]
-    return [(RECORDED.parents[2] / file).read_text(encoding="utf-8") for file in files]
 
 
 @cache

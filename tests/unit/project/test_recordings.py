@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +17,9 @@ from minispark_stream.tools.compare.checkpoint_files import FamilyChanges
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun
 from minispark_stream.tools.compare.runner import COLLECT, Runner
-from tests.conformance import recordings, test_limit
+from tests.conformance import digests, recordings
 from tests.conformance.recorded_runs import run_from_json, run_to_json
-from tests.conformance.recordings import Recordings, key_of
+from tests.conformance.recordings import Recordings
 
 PROGRESS = {
     "batchId": 0, "numInputRows": 1, "eventTime": {}, "sources": [], "stateOperators": [], "sink": {"description": "sink", "numOutputRows": 1},
@@ -67,10 +68,8 @@ def compare(tmp_path, monkeypatch, spark, module):
     """compare(mode, model's row, feed): what the comparison finds."""
     monkeypatch.setattr(recordings, "RECORDED", tmp_path / "recorded")
     monkeypatch.setattr(recordings, "_is_played", lambda name: False)
-    monkeypatch.setattr(recordings, "_helpers", lambda path: ())
-
     def compare(mode="", row=("a", 1), feed=LINES):
-        for known in (recordings._parsed, recordings._without_other_tests, recordings._entries):
+        for known in (digests._module, digests._definition, recordings._entries):
             known.cache_clear()
         monkeypatch.setattr(recordings, "MODE", mode)
         runner: Any = SimpleNamespace(_only_spark=True, _collect_rows=COLLECT)
@@ -122,23 +121,24 @@ def test_in_the_weekly_job_spark_is_asked(compare, spark):
     assert spark.asked == 2
 
 
-def test_input_that_is_a_function_is_not_recorded(compare, spark):
-    compare("yes", feed=[lambda folder: None])
-    compare(feed=[lambda folder: None])
+def test_input_that_a_function_writes_is_recorded(compare, spark):
+    name = "a"
+    feed = [lambda folder: Path(folder, name).touch(), partial(Path.joinpath, Path("b"))]
+    compare("yes", feed=feed)
+    compare(feed=feed)
+    assert spark.asked == 1
+
+
+def test_a_function_that_may_note_something_is_not_recorded(compare, spark):
+    noted = []
+    compare("yes", feed=[lambda folder: noted.append(folder)])
+    compare(feed=[lambda folder: noted.append(folder)])
     assert spark.asked == 2
 
 
 def test_a_tenth_is_played_whatever_is_recorded():
     played = sum(recordings._is_played(f"test {i}") for i in range(1000))
     assert 50 < played < 200
-
-
-def test_the_key_depends_on_modules_of_the_tests(monkeypatch):
-    test = item(Path(test_limit.__file__), "test_limit_of_appended_rows[1]")
-    before = key_of(test)
-    assert "rows_of" in "".join(recordings._helpers(test.path))
-    monkeypatch.setattr(recordings, "_helpers", lambda path: ("another",))
-    assert key_of(test) != before
 
 
 VALUES = (
