@@ -26,6 +26,8 @@ A page marks such a part with two comments; what is between them is replaced:
 12. `metrics`: what monitoring exports, of a query and of a checkpoint.
 13. `rules`: what `check` says of each kind of change, from minispark_stream/tools/operations/check/rules.toml.
 
+It also writes docs/play.html, the page to play with, as a file that opens from disk.
+
 tests/unit/project/test_docs.py fails when a page is not what this would write.
 """
 
@@ -45,6 +47,7 @@ from typing import Any
 
 import pyspark
 
+from minispark_stream.lens.view.play import play
 from minispark_stream.tools.course import LESSONS
 from minispark_stream.tools.monitoring.families import FAMILIES, OF_FILES
 from minispark_stream.tools.operations.check.rules import rules
@@ -52,6 +55,7 @@ from minispark_stream.tools.symptoms import groups, prelude
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "minispark_stream"
+PLAY = Path(__file__).with_name("play.html")
 DOCS = ROOT / "docs"
 NOTEBOOKS = {path.stem[:2]: path.name for path in sorted((ROOT / "notebooks").glob(LESSONS))}
 
@@ -385,13 +389,16 @@ def benchmark_notes() -> Iterator[str]:
 def benchmark_in_short() -> Iterator[str]:
     found = json.loads((DOCS / "bench.json").read_text(encoding="utf-8"))
     first, rows = next(iter(found["settings"].items()))
-    yield _line("a trigger of", "Spark", "the model")
+    yield _line("a trigger of", "Spark", "the model, recording nothing")
     yield _line(*["---"] * 3)
     for row in (row for row in rows if row["workload"] in IN_SHORT):
         number, _, what = row["says"].partition(": ")
         yield _line(f"{what}; {number}", *(_seconds(row["medians"][name]) for name in (row["against"], "model")))
     yield ""
-    of_spark = "Spark's time is that of the faster of its two state stores."
+    of_spark = (
+        "Spark's time is that of the faster of its two state stores; `demo` and `side_by_side` show more for the model, "
+        "which records rows there."
+    )
     yield f"{found['machine']}; {SETTINGS[first]}; medians. {of_spark} Measured on {found['measured'][first]}."
     yield ""
     yield from measured("continuous", "short")
@@ -574,3 +581,4 @@ if __name__ == "__main__":
         if after != before:
             page.write_text(after, encoding="utf-8")
             print(f"written: {page.relative_to(ROOT)}")
+    play().to_html(PLAY)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from minispark_stream.engine.spark_versions import MODEL, installed
 
 if TYPE_CHECKING:
+    from minispark_stream.lens.view.play import play
     from minispark_stream.low_latency_memory_stream import LowLatencyMemoryStream
     from minispark_stream.registry import register_sink, register_source
     from minispark_stream.session import MiniSparkSession
@@ -35,6 +36,7 @@ _HOME = {
     "inspect": "tools.inspection.checkpoint",
     "live": "tools.compare.live",
     "metrics": "tools.monitoring.from_files",
+    "play": "lens.view.play",
     "register_sink": "registry",
     "register_source": "registry",
     "repair": "tools.operations.repair",
@@ -54,6 +56,7 @@ __all__ = [
     "inspect",
     "live",
     "metrics",
+    "play",
     "register_sink",
     "register_source",
     "repair",

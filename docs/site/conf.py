@@ -33,7 +33,7 @@ from sphinx.parsers import Parser
 from sphinx.util.docutils import SphinxDirective
 
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.view.play import play_page
+from minispark_stream.lens.view.play import play
 from minispark_stream.tools.course import LESSONS
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +111,7 @@ class PlayFrame(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         out = Path(self.env.app.outdir) / "play.html"
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(play_page(), encoding="utf-8")
+        out.write_text(play().page(), encoding="utf-8")
         address = "../play.html#"
         html = f'<iframe class="trace play" name="play" title="to play with" src="{address}{self.arguments[0]}"></iframe>'
         html += '<p class="trace"><a href="../play.html">This page on its own</a></p>'

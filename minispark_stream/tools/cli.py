@@ -1,7 +1,8 @@
-"""The commands: `demo`, `course`, `inspect`, `check`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why` and `doctor`.
+"""The commands: `demo`, `course`, `play`, `inspect`, `check`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why` and `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
+    python -m minispark_stream play                rows to drag, in the browser
     python -m minispark_stream inspect CHECKPOINT  what is in a checkpoint, without PySpark and without a JVM
     python -m minispark_stream inspect OUT         which files the manifest of a file sink lists, and which are there
     python -m minispark_stream check CHECKPOINT --query module:function   whether new code fits a checkpoint, and is right
@@ -102,6 +103,10 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.course import course
 
         return course(args.folder)
+    if args.command == "play":
+        from minispark_stream.tools.play import open_play
+
+        return open_play(args.case, args.out)
 
     return run_demo(args)
 
@@ -181,6 +186,10 @@ def parser() -> argparse.ArgumentParser:
     why.add_argument("message", help="a message, a condition, a question, a log file (- for stdin), or a checkpoint")
     course = commands.add_parser("course", help="copy the notebooks of this version into a folder")
     course.add_argument("folder", type=Path, help="where to copy them; files that already exist are not changed")
+    play = commands.add_parser("play", help="rows to drag, sliders and a crash, in the browser; no Spark is needed")
+    cases = "windows (as if not given), dedup, join, sessions, or a case that the page has copied"
+    play.add_argument("case", nargs="?", default="windows", help=cases)
+    play.add_argument("--out", type=Path, help="write the page there, and open nothing")
     doctor = commands.add_parser("doctor", help="what is installed and what is missing")
     doctor.add_argument("--no-spark", action="store_true", help="do not start Spark to test it, which takes up to a minute")
     return top

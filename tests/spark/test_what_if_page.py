@@ -12,8 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream.lens.trace.fates import LATE, fates
 from minispark_stream.lens.view.page import page
+from minispark_stream.lens.view.played import played
 from minispark_stream.tools.compare.experiment import Experiment
 from minispark_stream.tools.compare.outcome import Outcome
+from tests.golden.play_cases import as_json, parsed, query
 from tests.unit.browser import browser, opened  # noqa: F401
 
 FEED = [
@@ -62,3 +64,25 @@ def test_other_delays_and_windows_come_to_the_same_in_the_page_and_in_the_engine
     for knobs in [(2, 10), *others]:
         said = {name: sorted(map(tuple, v)) if isinstance(v, list) else v for name, v in tab.evaluate(IN_PAGE, list(knobs)).items()}
         assert said == engine_says(ran(*knobs)), knobs
+
+
+@pytest.mark.parametrize(("case", "at_once"), [
+    ("windows;delay=10;size=10;slide=5;mode=update;n=1;rows=a12:02,a12:04|b12:24|a12:05,a12:12", True),
+    ("dedup;delay=10;n=1;rows=a12:02,a12:08|b12:24|a12:10,a12:15", False),
+    ("join;delay=5;within=10;how=left;n=1;rows=ad a12:00,ad b12:02|click a12:06|ad c12:30,click c12:31|ad a12:01,click b12:09", True),
+    ("sessions;delay=5;gap=5;n=1;rows=a12:00,a12:08|a12:04|b12:30|a12:06", False),
+], ids=lambda value: value.split(";")[0] if isinstance(value, str) else "all at once" if value else "file by file")
+def test_the_page_to_play_with_comes_to_what_the_query_did(
+    spark: SparkSession, browser: Browser, tmp_path: Path, case: str, at_once: bool  # noqa: F811
+) -> None:
+    """It has the rows and the knobs of the query; and where the query is given another fact, it says so."""
+    given = parsed(case)
+    run = Experiment(spark, lambda session, folder: query(session, folder, given)).run(
+        {}, [list(map(as_json, rows)) for rows in given["files"]], output_mode=given.get("mode", "append"), at_once=at_once
+    )
+    page_of_query = played(run.trace)
+    tab = opened(browser, page_of_query.page(), tmp_path, at=0)
+    tab.evaluate("begin(given.case)")
+    assert tab.evaluate("textOf({ ...shown, scale: USUAL, waits: false, sides: [], files: shown.files.map(rows => rows.map(row => "
+                        "({ ...row, time: row.time - shown.scale.zero }))) })") == case
+    assert tab.evaluate("differs()") == "" and tab.evaluate("batches.length") == len(run.trace.batches)

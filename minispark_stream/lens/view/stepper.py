@@ -1,7 +1,7 @@
 """The stepper: forward and back through every step of every trigger of a recorded trace, in Jupyter.
 
-All steps are known when it is made, so it needs no kernel: it is the page of the trace (page.py) in a frame of its own. So it
-also works in a saved notebook, and on a page that nbconvert has made from one. The frame may run its script and nothing else.
+All steps are known when it is made, so it needs no kernel: it is the page of the trace (page.py) in a frame of its own
+(frame.py).
 
     trace.stepper()                 from the first step
     trace.stepper(2, "walCommit")   from this step of batch 2
@@ -11,12 +11,10 @@ also works in a saved notebook, and on a page that nbconvert has made from one. 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from html import escape
 
 from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.view.frame import frame
 from minispark_stream.lens.view.page import page
-
-HEIGHT = "min(720px, 80vh)"  # four fifths of a small window, so that all of it can be seen at once
 
 
 class Stepper:
@@ -42,11 +40,7 @@ class Stepper:
         self._page = page(recordings, intro, batch, step, ask, differing, query)
 
     def _repr_html_(self) -> str:
-        html = escape(self._page, quote=True)
-        return (
-            f'<iframe title="{self}" sandbox="allow-scripts" allow="fullscreen" srcdoc="{html}" '
-            f'style="width:100%;height:{HEIGHT};border:0;border-radius:10px"></iframe>'
-        )
+        return frame(self._page, str(self))
 
     def __repr__(self) -> str:
         return f"Stepper of {' and '.join(self._recordings)}"

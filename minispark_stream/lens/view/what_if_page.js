@@ -13,15 +13,7 @@ function whatIf({ files, waits }, delay, size) {
   };
 }
 
-const UNITS = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"], [1000, "s"], [1, "ms"]];
-
-function duration(ms) {
-  const [size, unit] = UNITS.find(([size]) => ms % size === 0);
-  return ms ? `${ms / size} ${unit}` : "none";
-}
-
 const clockOf = ms => new Date(ms).toISOString().slice(11, 19).replace(/:00$/, "");
-const plural = (count, noun) => `${count || "no"} ${noun}${count === 1 ? "" : "s"}`;
 
 function drawWhatIf() {
   const given = data.what_if, card = one("#what-if");

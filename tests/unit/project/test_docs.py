@@ -20,6 +20,7 @@ from PIL import Image
 
 from docs import collect
 from docs.tour import SCENES, TOUR
+from minispark_stream.lens.view.play import play
 from minispark_stream.tools.cli import parser
 from tests.unit.golden_trace import TRACE
 
@@ -116,6 +117,10 @@ def test_named_commands_exist(page):
 def test_what_repeats_the_code_is_up_to_date(page):
     text = page.read_text(encoding="utf-8")
     assert text == collect.collected(text), f"{page.name} is not what the code says now: run `make docs` and commit it"
+
+
+def test_the_page_to_play_with_is_up_to_date():
+    assert collect.PLAY.read_text(encoding="utf-8") == play().page(), "run `make docs` and commit docs/play.html"
 
 
 @pytest.mark.parametrize("name", ["differences.md", "explanations.md"])

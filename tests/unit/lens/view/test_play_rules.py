@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from minispark_stream.lens.view.play import play_page
+from minispark_stream.lens.view.play import play
 from tests.golden.play_cases import CASES, OPERATORS, recorded
 from tests.unit.browser import browser, opened  # noqa: F401
 
@@ -27,7 +27,7 @@ IN_PAGE = """texts => texts.map(text => {
 def test_the_page_comes_to_what_spark_came_to(browser: Browser, tmp_path: Path, operator: str) -> None:  # noqa: F811
     found = {text: right for text, right in recorded().items() if text.startswith(operator)}
     assert len(found) >= CASES
-    for text, said in zip(found, opened(browser, play_page(), tmp_path).evaluate(IN_PAGE, list(found))):
+    for text, said in zip(found, opened(browser, play().page(), tmp_path).evaluate(IN_PAGE, list(found))):
         assert said.pop("text") == text, "a link carries the whole case"
         # Spark counts what windows and sessions drop after it has counted rows together, a task at a time.
         count = 4 if operator in ("dedup", "join") else 3
