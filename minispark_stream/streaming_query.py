@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class StreamingQuery(SparkStreamingQuery):
     """PySpark's StreamingQuery over this engine."""
 
-    def __init__(self, execution: StreamExecution, recorder: Recorder):
-        self._execution, self._recorder = execution, recorder
+    def __init__(self, execution: StreamExecution, recorder: Recorder, code: str | None = None):
+        self._execution, self._recorder, self._code = execution, recorder, code
 
     @property
     def id(self) -> str:
@@ -74,7 +74,7 @@ class StreamingQuery(SparkStreamingQuery):
     def trace(self) -> Trace:
         """Every step of every trigger; shown as a picture in Jupyter."""
         events = self._recorder.events
-        return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text)
+        return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text, code=self._code)
 
     def explain_output(self) -> OutputExplanation:
         """Why the query emitted nothing: what is in the state, what was dropped, and what would have to arrive."""

@@ -59,6 +59,7 @@ from minispark_stream.extras.async_progress_tracking.async_progress_tracking_mic
 )
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
 from minispark_stream.lens.trace.recorder import Recorder
+from minispark_stream.lens.trace.written import written_by_caller
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
 
 logger = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
         with observer.step("startQuery", write, sink=sink) as ended:
             execution = self._create_execution(write, observer)  # (2), (3)
-            query = StreamingQuery(execution, recorder)
+            query = StreamingQuery(execution, recorder, None if self._trace == "off" else written_by_caller())
             try:
                 self._register(query, execution)  # (4)
             except BaseException:

@@ -53,13 +53,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Recording:
-    """The steps of a query. `engine` is "model" or "spark", `plan` the analysed plan as text; `note` says what is missing."""
+    """The steps of a query. `engine` is "model" or "spark", `plan` the analysed plan as text; `note` says what is missing.
+
+    `code` has the lines in which the user has written the query, as far as they are known.
+    """
 
     events: tuple[Event, ...]
     engine: str = "model"
     name: str | None = None
     plan: str | None = None
     note: str | None = None
+    code: str | None = None
 
     @property
     def batches(self) -> tuple[Batch, ...]:

@@ -8,6 +8,7 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace.save("run.json"); Trace.load("run.json") == trace
     trace                  in Jupyter: a table of the batches, and how long each took
     trace.stepper()        in Jupyter: forward and back through every step
+    trace.play()           in Jupyter: its rows, to drag, with sliders
     trace.to_pandas()                a row for each batch
     trace.fate({"word": "late"})     what happened to a row, and why
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
@@ -24,20 +25,20 @@ Differs from Spark: Spark keeps no trace; `recentProgress` is the nearest thing.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.saved import check_texts, event_of
 
 if TYPE_CHECKING:
     import graphviz
     import pandas as pd
 
     from minispark_stream.lens.view.fate import FateAnswer
+    from minispark_stream.lens.view.play import Play
     from minispark_stream.lens.view.stepper import Stepper
     from minispark_stream.lens.view.timeline import Picture
 
@@ -52,13 +53,17 @@ class Trace(Recording):
         """This trace and, after it, that of a later run: one query before and after a restart."""
         shift = 1 + max((e.trigger for e in self.events if e.trigger is not None), default=-1)
         moved = (e if e.trigger is None else replace(e, trigger=e.trigger + shift) for e in later.events)
-        return replace(self, events=(*self.events, *moved), name=self.name or later.name, plan=later.plan or self.plan)
+        joined = (*self.events, *moved)
+        return replace(
+            self, events=joined, name=self.name or later.name, plan=later.plan or self.plan, code=later.code or self.code
+        )
 
     # -- files -------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         """The trace as JSON values; `from_json` reads them."""
         head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan, "note": self.note}
+        head |= {} if self.code is None else {"code": self.code}
         return {**head, "events": [dict(vars(e)) for e in self.events]}
 
     def save(self, path: str | Path) -> Path:
@@ -91,13 +96,13 @@ class Trace(Recording):
             raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
         if value.get("version") != FORMAT["version"]:
             raise ValueError(f"version {value.get('version')!r} is not supported, only {FORMAT['version']}")
-        _check_texts(value, ("engine", "name", "plan", "note"), "the trace")
+        check_texts(value, ("engine", "name", "plan", "note", "code"), "the trace")
         if value.get("engine") not in ("model", "spark"):
             raise ValueError(f'engine must be "model" or "spark", not {value.get("engine")!r}')
         if not isinstance(value.get("events"), list):
             raise ValueError("events must be a list")
-        events = tuple(_event(e, f"event {i}") for i, e in enumerate(value["events"]))
-        return Trace(events, value["engine"], value.get("name"), value.get("plan"), value.get("note"))
+        events = tuple(event_of(e, f"event {i}") for i, e in enumerate(value["events"]))
+        return Trace(events, value["engine"], *map(value.get, ("name", "plan", "note", "code")))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""
@@ -260,6 +265,20 @@ class Trace(Recording):
 
         return Stepper({self.engine: self}, batch=batch, step=step, ask=ask)
 
+    def play(self) -> Play:
+        """The rows of this query, to drag and to play with, for Jupyter; it needs neither a kernel nor a network.
+
+        Raises:
+            ValueError: the page does not know a query of this kind: it says what it knows. `what_if` runs any query again.
+        """
+        from minispark_stream.lens.view.played import played
+
+        try:
+            return played(self)
+        except ValueError as e:
+            words = f"trace.play() cannot play this query: {e}. what_if runs a query itself, with other settings."
+            raise ValueError(words) from None
+
     def _repr_html_(self) -> str:
         from minispark_stream.lens.view.batch_table import summary
 
@@ -268,33 +287,3 @@ class Trace(Recording):
     def __repr__(self) -> str:
         query = f" of query {self.name!r}" if self.name else ""
         return f"<Trace{query} on {self.engine}: {len(self.batches)} batches, {len(self.events)} events>"
-
-
-def _event(value: Any, where: str) -> Event:
-    """One event of a file, every field checked."""
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{where} must be an object")
-    if extra := set(value) - set(Event.__dataclass_fields__):
-        raise ValueError(f"{where} has unknown fields: {', '.join(sorted(extra))}")
-    _check_texts(value, ("step", "engine", "error"), where)
-    for name in ("trigger", "batch_id"):
-        if not (value.get(name) is None or type(value[name]) is int):
-            raise ValueError(f"{where}: {name} must be a whole number or null")
-    if type(value.get("depth")) is not int or not 0 <= value["depth"] <= 100:
-        raise ValueError(f"{where}: depth must be a whole number from 0 to 100")
-    for name in ("start_ms", "duration_ms"):
-        if type(value.get(name)) not in (int, float) or not math.isfinite(value[name]):
-            raise ValueError(f"{where}: {name} must be a number")
-    for name in ("inputs", "outputs"):
-        if not isinstance(value.get(name, {}), Mapping):
-            raise ValueError(f"{where}: {name} must be an object")
-    try:
-        return Event.from_json(value)
-    except TypeError as e:
-        raise ValueError(f"{where}: {e}") from e
-
-
-def _check_texts(value: Mapping[str, Any], names: Iterable[str], where: str) -> None:
-    for name in names:
-        if not (value.get(name) is None or isinstance(value[name], str)):
-            raise ValueError(f"{where}: {name} must be text")

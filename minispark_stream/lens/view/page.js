@@ -1,6 +1,7 @@
 // The controls of the page of a trace. All that is shown was written by lens/view/page.py into the element #data:
 //   pieces   HTML, each kept once           steps   {step, caption, failed, differs, panels: {panel: numbers of pieces}}
 //   (a step may have "asks": see lens/view/questions.js)
+//   query    {lines: HTML, steps: of each line}, if the lines of the user's query are known; a step then has the numbers of its lines, "own"
 //   about    step -> {what, why, code: HTML, lights: panels}      stories   the fates of rows, as numbers of pieces
 // A step has only the panels that it changes; the others are those of the step before.
 
@@ -68,7 +69,7 @@ const takesTurns = () => getComputedStyle(one("#tab-changed")).display !== "none
 function showTab(name) {
   tab = name;
   one("#tab-changed").disabled = !one("main > .lit");
-  const open = tab === "changed" && (!takesTurns() || !one("main > .lit")) ? "why" : tab;
+  const open = tab === "changed" && (!takesTurns() || !one("main > .lit")) ? (data.query ? "yours" : "why") : tab;
   one("main").dataset.open = open;
   for (const button of tabs) {
     button.ariaSelected = button.dataset.go === open;
@@ -76,9 +77,45 @@ function showTab(name) {
   }
   const now = steps[at], more = one("#more");
   more.setAttribute("aria-labelledby", "tab-" + open);
-  const text = open === "recorded" ? html(now.panels.recorded) : data.about[now.step][open] || "";
+  const text = open === "recorded" ? html(now.panels.recorded) : open === "yours" ? ownLines() : data.about[now.step][open] || "";
   if (more.shown !== text) more.innerHTML = more.shown = text;
+  if (open === "yours") lightOwn(now.own || []);
 }
+
+// -- the lines of the user's own query -------------------------------------------------------------------------------
+
+function ownLines() {
+  const lines = data.query.lines.map((line, number) => data.query.steps[number].length
+    ? `<button data-line="${number}">${line}</button>` : `<span>${line || " "}</span>`);
+  return `<pre class="code yours">${lines.join("")}</pre><p class="note none-lit">No line of yours: the engine does this for every query.</p>`;
+}
+
+function lightOwn(numbers) {
+  const lines = [...one(".yours").children];
+  lines.forEach((line, number) => {
+    line.classList.toggle("lit", numbers.includes(number));
+    line.ariaCurrent = numbers.includes(number) ? "true" : null;
+  });
+  one(".none-lit").hidden = numbers.length > 0;
+  const box = one(".now").scrollHeight > one(".now").clientHeight ? one(".now") : one("#more");
+  if (numbers.length) bringIntoView(box, lines[numbers[0]]);
+}
+
+// While a line is pointed at, its steps are marked in the list.
+function mark(line) {
+  const of = line ? data.query.steps[line.dataset.line] : [];
+  for (const button of buttons) button.classList.toggle("of-line", of.includes(button.dataset.step));
+  if (line) line.title = `steps: ${of.join(", ")}`;
+}
+
+function toStepOfLine(number) {
+  for (let i = 1; i <= steps.length; i++) {
+    const there = (at + i) % steps.length;
+    if (steps[there].own?.includes(number)) { tab = "yours"; show(there); one(`[data-line="${number}"]`).focus(); return; }
+  }
+}
+
+for (const name of ["mouseover", "focusin"]) document.addEventListener(name, event => mark(event.target.closest("[data-line]")));
 
 // Where all panels have their sizes: a table that is too wide for its panel is set tighter, or else it scrolls under its first column. Two
 // panels side by side of which one is too narrow stand one above the other. What has changed is scrolled to.
@@ -123,7 +160,7 @@ const actions = {
   "last": () => show(steps.length - 1),
   "play": () => timer ? pause() : play(),
   "find": () => { search.focus(); search.select(); },
-  "changed": () => showTab("changed"), "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
+  "changed": () => showTab("changed"), "yours": () => data.query && showTab("yours"), "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
   "theme": () => { root.dataset.theme = isDark() ? "light" : "dark"; },
   "ask": () => setAsking(!asking), "skip": skip, "next": () => show(at + 1),
   "projector": projector,
@@ -132,7 +169,7 @@ const actions = {
 };
 const keys = {
   ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", " ": "play", "/": "find", "?": "help",
-  e: "changed", w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below", q: "ask", s: "skip",
+  e: "changed", y: "yours", w: "why", c: "code", i: "recorded", d: "theme", p: "projector", b: "below", q: "ask", s: "skip",
 };
 
 const moves = ["back", "forward", "batch-back", "batch-forward", "first", "last"];
@@ -201,6 +238,7 @@ document.addEventListener("click", event => {
   const on = selector => event.target.closest(selector);
   const row = on("tr"), fate = on("[data-fate]") || (row && row.querySelector("[data-fate]"));
   if (on("[data-choice]")) answer(+on("[data-choice]").dataset.choice);
+  else if (on("[data-line]")) { pause(); toStepOfLine(+on("[data-line]").dataset.line); }
   else if (on("[data-go]")) go(on("[data-go]").dataset.go);
   else if (on("[data-from]")) { pause(); show(+on("[data-from]").dataset.from); }
   else if (on("[data-step]")) { pause(); toStepOfBatch(on("[data-step]").dataset.step); }
@@ -214,8 +252,8 @@ document.addEventListener("keydown", event => {
   if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
   let name = keys[event.key];
   if (event.target.matches("[role=tab]") && event.key.startsWith("Arrow")) {
-    const number = tabs.indexOf(event.target) + (event.key === "ArrowRight" ? 1 : -1);
-    const next = tabs[(number + tabs.length) % tabs.length];
+    const seen = tabs.filter(tab => tab.offsetParent), number = seen.indexOf(event.target) + (event.key === "ArrowRight" ? 1 : -1);
+    const next = seen[(number + seen.length) % seen.length];
     next.focus();
     name = next.dataset.go;
   } else if (event.shiftKey && event.key.startsWith("Arrow") && name) name = "batch-" + name;
@@ -231,6 +269,7 @@ search.form.addEventListener("submit", event => {
   pause();
   search.classList.toggle("nothing", !find(search.value));
 });
+one("#tab-yours").hidden = !data.query;
 window.addEventListener("hashchange", () => show(+location.hash.slice(1) - 1));
 at = (+location.hash.slice(1) || data.first + 1) - 1;
 show(at);

@@ -6,7 +6,8 @@ before a step what it will do).
 
 1. Every panel of every step is rendered here, in Python (board.py). For a step, the page keeps only the panels that it changes.
    A panel is cut into pieces (its rows), and equal pieces are kept once.
-2. The file contains the pieces, the steps, and what is known about each kind of step (step_panel.py).
+2. The file contains the pieces, the steps, and what is known about each kind of step (step_panel.py); and the lines of the
+   user's own query, as far as they are known (own_lines.py).
 3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
    escaped where they are made.
 4. Below the board are the pictures of the trace (pictures.py), and the plan; if the query is simple enough, there are also
@@ -30,6 +31,7 @@ from minispark_stream.lens.trace.recording import Recording, is_rerun
 from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.view.board import Board, may_differ
 from minispark_stream.lens.view.merged_walk import Stop, stops
+from minispark_stream.lens.view.own_lines import OwnLines
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.row_fates import RowFates
@@ -39,6 +41,8 @@ from minispark_stream.lens.view.style import CSS, file_beside
 from minispark_stream.lens.view.walk import Key, failed
 from minispark_stream.lens.view.what_if_page import card, what_if_data
 from minispark_stream.lens.view.words import perhaps, short, without_ids
+
+SCRIPTS = ("questions.js", "play_rules.js", "durations.js", "what_if_page.js", "page.js")
 
 
 def page(
@@ -72,7 +76,7 @@ def page(
         different="<li class='differs'>engines differ</li>" if len(recordings) > 1 else "",
         below=(card(what_if) if what_if else "") + _below(recordings, found, intro),
         data=_json({**_data(shown, recordings, found, differing), "first": first, "ask": ask, "what_if": what_if}),
-        script="".join(file_beside(__file__, name) for name in ("questions.js", "play_rules.js", "what_if_page.js", "page.js")),
+        script="".join(file_beside(__file__, name) for name in SCRIPTS),
     )
 
 
@@ -89,13 +93,14 @@ def _data(
     def numbers(html: str) -> list[int]:
         return [pieces.setdefault(piece, len(pieces)) for piece in re.split("(?=<tr|<dt)", html)]
 
-    board, before = Board(row_fates, differing), dict[str, str]()
+    board, before, own = Board(row_fates, differing), dict[str, str](), OwnLines(recordings.values())
     steps = []
     for stop in shown:  # (1)
         now = board.fragments(stop)
         step: dict[str, Any] = {"step": stop.moment.event.step, "caption": " · ".join(stop.caption)}
         step |= {"failed": 1} if stop.failed else {}
         step |= {"differs": 1} if len(stop.caption) > 1 and may_differ(stop, differing) else {}
+        step |= {"own": lines} if (lines := own.of(stop)) else {}
         step |= {"asks": asked[stop.moment.key]} if stop.moment.key in asked else {}
         steps.append({**step, "panels": {name: numbers(html) for name, html in now.items() if before.get(name) != html}})
         before = now
@@ -103,6 +108,7 @@ def _data(
     return {  # (2)
         "steps": steps,
         "about": {step: {**about(STEPS[step]), "lights": STEPS[step].lights} for step in kinds},
+        "query": own.data(kinds),
         "stories": [numbers(story) for story in row_fates.stories],
         "pieces": list(pieces),
     }

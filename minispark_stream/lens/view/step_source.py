@@ -35,11 +35,14 @@ class Source:
 
     @property
     def html(self) -> str:
-        """The lines, with the CSS classes of Pygments for colours; plain names and punctuation have none."""
-        return re.sub(  # (2)
-            r'<span class="(?!k|s|c|mi|n[bdf])\w+">([^<]*)</span>', r"\1",
-            str(highlight(self.code, PythonLexer(), HtmlFormatter(nowrap=True))),
-        )
+        """The lines, coloured."""
+        return coloured(self.code)
+
+
+def coloured(code: str) -> str:
+    """Python as HTML, with the CSS classes of Pygments for colours; plain names and punctuation have none."""
+    html = str(highlight(code, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)))
+    return re.sub(r'<span class="(?!k|s|c|mi|n[bdf])\w+">([^<]*)</span>', r"\1", html)  # (2)
 
 
 @lru_cache(maxsize=1)

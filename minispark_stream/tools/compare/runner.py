@@ -26,6 +26,7 @@ from pyspark.sql.streaming import StreamingQuery
 from minispark_stream.engine.jvm import plans, scala
 from minispark_stream.engine.jvm.queries import look_at
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.trace.written import written
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.checkpoint_files import comparable_files
@@ -161,11 +162,10 @@ class Runner:
 
     def _whole_trace(self, plan: str | None, error: str | None) -> Trace:
         if self._only_spark:
-            return spark_trace(self._spark_batches, plan=plan, error=error)
-        whole = Trace((), "model", plan=plan)
-        for one in self._traces:
-            whole = whole + one
-        return whole
+            whole = spark_trace(self._spark_batches, plan=plan, error=error)
+        else:
+            whole = sum(self._traces, Trace((), "model", plan=plan))
+        return replace(whole, code=written(self._build) or whole.code)
 
 
 def _source_names(query: StreamingQuery) -> Sequence[str]:

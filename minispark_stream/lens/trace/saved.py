@@ -1,0 +1,47 @@
+"""The events of a saved trace, which another program may have written: every field is checked before anything is drawn.
+
+    event_of({"depth": -1, ..}, "event 3")      ValueError: event 3: depth must be a whole number from 0 to 100
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from minispark_stream.lens.trace.events import Event
+
+
+def event_of(value: Any, where: str) -> Event:
+    """One event of a file.
+
+    Raises:
+        ValueError: a field is missing, unknown, or of another type.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} must be an object")
+    if extra := set(value) - set(Event.__dataclass_fields__):
+        raise ValueError(f"{where} has unknown fields: {', '.join(sorted(extra))}")
+    check_texts(value, ("step", "engine", "error"), where)
+    for name in ("trigger", "batch_id"):
+        if not (value.get(name) is None or type(value[name]) is int):
+            raise ValueError(f"{where}: {name} must be a whole number or null")
+    if type(value.get("depth")) is not int or not 0 <= value["depth"] <= 100:
+        raise ValueError(f"{where}: depth must be a whole number from 0 to 100")
+    for name in ("start_ms", "duration_ms"):
+        if type(value.get(name)) not in (int, float) or not math.isfinite(value[name]):
+            raise ValueError(f"{where}: {name} must be a number")
+    for name in ("inputs", "outputs"):
+        if not isinstance(value.get(name, {}), Mapping):
+            raise ValueError(f"{where}: {name} must be an object")
+    try:
+        return Event.from_json(value)
+    except TypeError as e:
+        raise ValueError(f"{where}: {e}") from e
+
+
+def check_texts(value: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    """Raises ValueError: one of these fields is neither missing nor a text."""
+    for name in names:
+        if not (value.get(name) is None or isinstance(value[name], str)):
+            raise ValueError(f"{where}: {name} must be text")
