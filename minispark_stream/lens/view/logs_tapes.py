@@ -4,7 +4,8 @@
    the two the offset log is one ahead.
 2. A run begins with what it finds. If both logs end with the same batch, the next batch is a new one. If the offset log is one
    ahead, its last batch runs again with the logged offsets, which are not written a second time.
-3. Of a long trace, the newest `MOST` batches are shown.
+3. An entry that was written, and that the next run did not find, is lost: somebody has deleted it, or a disk has.
+4. Of a long trace, the newest `MOST` batches are shown.
 
     run 1    offsets/0  offsets/1  offsets/2        run 2 found offsets/2, commits/1:    (offsets/2)
              commits/0  commits/1   nothing         batch 2 runs again                    commits/2
@@ -13,22 +14,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from minispark_stream.engine.checkpointing.recovery import decide
+from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, entry_metadata
-from minispark_stream.lens.view.sheet import GONE, MARGIN, MARKED, NEW, OUT, WRONG, Sheet, Shown
+from minispark_stream.lens.view.sheet import GONE, MARGIN, MARKED, NEW, OUT, WRONG, Look, Sheet, Shown
 from minispark_stream.lens.view.words import offset_words, time_words
 
 MOST = 48
 COLUMN, BOX, TALL = 112.0, 100.0, 38.0
+LOST = Look("#ffffff", WRONG.edge, WRONG.ink, dashed=True)
 
 
 @dataclass(frozen=True)
 class Logged:
-    """What one batch did to the logs. `offsets`: how far it reads; `kept`: its entry existed before; `error`: what ended it."""
+    """What one batch did to the logs. `offsets`: how far it reads; `kept`: its entry existed before; `error`: what ended it.
+
+    `written`: whether its entries in the offset log and in the commit log became files; `lost`: whether they were gone when
+    the next run began.
+    """
 
     batch_id: int
     offsets: tuple[str, ...]
@@ -38,6 +45,8 @@ class Logged:
     committed: bool
     error: str | None = None
     deleted: bool = False
+    written: tuple[bool, bool] = (False, False)
+    lost: tuple[bool, ...] = (False, False)
 
 
 @dataclass(frozen=True)
@@ -71,12 +80,20 @@ def runs(recording: Recording) -> tuple[Run, ...]:
     for batch, _ in logged:
         begins = any(event.step == "populateStartOffsets" for event in batch.events)
         numbers.append((numbers[-1] if numbers else 0) + (begins or not numbers))
-    pairs = list(zip(numbers, logged))[-MOST:]  # (3)
+    pairs = list(zip(numbers, logged))[-MOST:]  # (4)
     made = []
     for number, group in groupby(pairs, key=lambda pair: pair[0]):
         members = [member for _, member in group]
         made.append(Run(number, _found(members[0][0]), tuple(one for _, one in members)))
-    return tuple(made)
+    return tuple(map(_with_losses, made, [*made[1:], None]))
+
+
+def _with_losses(run: Run, later: Run | None) -> Run:  # (3)
+    if later is None or later.found is None:
+        return run
+    ends = [-1 if end is None else end for end in later.found]
+    lost = ([written and one.batch_id > end for written, end in zip(one.written, ends)] for one in run.batches)
+    return replace(run, batches=tuple(replace(one, lost=tuple(of_one)) for one, of_one in zip(run.batches, lost)))
 
 
 def _found(batch: Batch) -> tuple[int | None, int | None] | None:
@@ -103,7 +120,13 @@ def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
         committed=commit is not None and commit.error is None,
         error=batch.error,
         deleted=batch.batch_id in deleted,
+        written=(_is_file(wal), _is_file(commit)),
     )
+
+
+def _is_file(entry: Event | None) -> bool:
+    """Whether a step has written its entry: not if it failed, nor if the entry stays in memory for a while."""
+    return entry is not None and entry.error is None and entry.outputs.get("inMemory") is not True
 
 
 # -- the drawing -------------------------------------------------------------------------------------------
@@ -125,6 +148,7 @@ def svg(found: Sequence[Run], recorded: int) -> str | None:
         (MARKED, "found by a restart: the batch runs again with these offsets", any(one.kept for one in shown)),
         (OUT, "written when it was done", True),
         (WRONG, "not written: the batch did not end", any(not one.committed for one in shown)),
+        (LOST, "written, and lost before the next run began", any(True in one.lost for one in shown)),
         (GONE, "deleted since, no restart can need it", any(one.deleted for one in shown)),
     ]
     across = max(min(max(len(run.batches) for run in found), 8), 5)
@@ -155,8 +179,8 @@ def _tapes(sheet: Sheet, batches: Sequence[Logged]) -> None:
         tip = f"offsets/{one.batch_id}: up to {until}"
         if one.watermark is not None:
             tip += f"\nwatermark of the batch: {time_words(one.watermark)}"
-        look = GONE if one.deleted else MARKED if one.kept else NEW
-        sheet.box(x, upper, BOX, TALL, [str(one.batch_id), until], look, tip=tip)
+        look = LOST if one.lost[0] else GONE if one.deleted else MARKED if one.kept else NEW
+        sheet.box(x, upper, BOX, TALL, [_name(one, 0), until], look, tip=tip)
         sheet.arrow((x + BOX / 2, upper + TALL), (x + BOX / 2, lower), WRONG.edge if not one.committed else OUT.edge)
         if not one.committed:
             sheet.box(x, lower, BOX, TALL, ["✗", one.error or "not reached"], WRONG, tip=one.error or "")
@@ -164,5 +188,10 @@ def _tapes(sheet: Sheet, batches: Sequence[Logged]) -> None:
         after = "" if one.next_watermark is None else time_words(one.next_watermark)
         tip = f"commits/{one.batch_id}" + (f"\nwatermark of the next batch: {after}" if after else "")
         clock = after.split(" ")[-1] if one.next_watermark else "no watermark"
-        sheet.box(x, lower, BOX, TALL, [str(one.batch_id), clock], GONE if one.deleted else OUT, tip=tip)
+        look = LOST if one.lost[1] else GONE if one.deleted else OUT
+        sheet.box(x, lower, BOX, TALL, [_name(one, 1), clock], look, tip=tip)
     sheet.top = lower + TALL + 18
+
+
+def _name(one: Logged, log: int) -> str:
+    return f"{one.batch_id}, lost" if one.lost[log] else str(one.batch_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
@@ -22,6 +22,7 @@ from minispark_stream.lens.view.file_rows import files
 from minispark_stream.lens.view.join_buffers import MOST_LANES, buffers
 from minispark_stream.lens.view.join_lanes import STATE
 from minispark_stream.lens.view.logs_tapes import runs
+from minispark_stream.lens.view.logs_tapes import svg as svg_of_logs
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.session_lanes import WATERMARK, lanes
@@ -269,6 +270,21 @@ def test_a_restart_finds_the_offset_log_one_ahead_and_runs_that_batch_again() ->
     assert first.says == "both logs are empty: begin with batch 0"
     assert second.says == "the offset log ends with 3, the commit log ends with 2: batch 3 runs again"
     assert first.batches[1].offsets == ("logOffset 1",) and first.batches[1].next_watermark == at(4)
+
+
+def test_an_entry_that_the_next_run_does_not_find_is_lost() -> None:
+    """As when the file of the last commit is deleted between two runs: the batch was done, and it runs again."""
+    def run(first: int, batches: Sequence[int], found: tuple[int | None, int | None]) -> list[Event]:
+        begins = event("populateStartOffsets", first, {"offsetLog": found[0], "commitLog": found[1]}, {"rerun": found[0] != found[1]})
+        written = [event(step, n, {}) for n in batches for step in ("walCommit", "runBatch", "commitOffsets") if step != "walCommit" or n != found[0]]
+        return [begins, *written]
+
+    first, second = runs(Recording((*run(0, [0, 1, 2], (None, None)), *(replace(e, trigger=9) for e in run(2, [2], (2, 1))))))
+    assert [one.lost for one in first.batches] == [(False, False), (False, False), (False, True)]
+    assert [one.lost for one in second.batches] == [(False, False)] and second.says.endswith("batch 2 runs again")
+    picture = svg_of_logs([first, second], 4) or ""
+    assert "2, lost" in picture and "lost before the next" in picture
+    assert [one.lost for run in runs(TRACE) for one in run.batches] == [(False, False)] * 7
 
 
 # -- watermarks --------------------------------------------------------------------------------------------
