@@ -22,7 +22,7 @@ from nbconvert import SlidesExporter
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 
-from minispark_stream.tools.course import LESSONS
+from minispark_stream.tools.course import LESSONS, copy_pages, relinked
 
 DOCS = Path(__file__).parent
 NOTEBOOKS = DOCS.parent / "notebooks"
@@ -53,6 +53,7 @@ def make_room(folder: Path) -> None:
         html, _ = SlidesExporter(reveal_scroll=True).from_notebook_node(as_slides(deepcopy(notebook)))
         (folder / "slides" / f"{path.stem}.html").write_text(html, encoding="utf-8")
         nbformat.write(for_students(notebook), folder / "student" / path.name)
+    copy_pages(folder / "student")
     (folder / "handout.html").write_text(handout(), encoding="utf-8")
     (folder / "answers.md").write_text("\n".join(answers), encoding="utf-8")
 
@@ -60,6 +61,7 @@ def make_room(folder: Path) -> None:
 def for_students(notebook: NotebookNode) -> NotebookNode:
     """The notebook as it is before anybody has run it, and without its solutions."""
     for cell in notebook.cells:
+        cell.source = relinked(cell.source)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         elif cell.source.startswith(SOLUTIONS):

@@ -79,7 +79,8 @@ def test_the_commands_run(full, tmp_path):
     assert run(full / "minispark_stream", "demo", "--days", "1", cwd=tmp_path).count("Both engines agree.") == 2
     written = run(full / "minispark_stream", "course", "lessons", cwd=tmp_path)
     course = {path.name for path in sorted([*(ROOT / "notebooks").glob(LESSONS), *(ROOT / "notebooks").glob("*.py")])}
-    assert f"{len(course)} files written to lessons" in written and {path.name for path in (tmp_path / "lessons").iterdir()} == course
+    assert f"{len(course)} files written to lessons" in written and {path.name for path in (tmp_path / "lessons").iterdir()} == {*course, "docs"}
+    assert (tmp_path / "lessons" / "docs" / "play.html").is_file()
     assert megabytes(full) <= MOST_MB["full"]
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
+from docs import room
 from minispark_stream.tools import doctor
 from minispark_stream.tools.cli import main
+from minispark_stream.tools.course import LESSONS, copy_pages
+
+ROOT = Path(__file__).parents[3]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
@@ -52,6 +58,50 @@ def test_a_page_is_asked_for_alone(capsys: pytest.CaptureFixture[str], tmp_path:
     told = refused(capsys, "inspect", "x", "--html", str(tmp_path / "page.html"), *other)
     assert "--html" in told and other[0] in told
     assert list(tmp_path.iterdir()) == []
+
+
+def test_play_writes_a_page_that_needs_nothing_else_and_opens_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    assert main(["play", "join;delay=5"]) == 0
+    page = tmp_path / "minispark_stream_play.html"
+    assert opened == [page.as_uri()] and capsys.readouterr().out == f"opened: {page}\n"
+    assert '{"case": "join;delay=5"}' in page.read_text(encoding="utf-8") and "http" not in page.read_text(encoding="utf-8").partition("<script")[0]
+    assert main(["play", "--out", str(tmp_path / "p.html")]) == 0 and len(opened) == 1
+    assert main(["play", "word count"]) == 1
+    assert capsys.readouterr().err == (
+        "play: a case begins with one of windows, dedup, join, sessions, not 'word count'; trace.play() plays the rows of a query\n"
+    )
+
+
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#|attachment:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("layout", ["the repository", "course FOLDER", "the student copy"])
+def test_every_link_and_picture_of_the_course_is_there_in_each_place(layout: str, tmp_path: Path) -> None:
+    """JupyterLab serves what lies below its root: the repository with `make lab`, otherwise the folder of the notebooks."""
+    root, notebooks = tmp_path, tmp_path
+    if layout == "the repository":
+        root, notebooks = ROOT, ROOT / "notebooks"
+    elif layout == "course FOLDER":
+        assert main(["course", str(tmp_path)]) == 0
+    else:
+        for path in (ROOT / "notebooks").glob(LESSONS):
+            nbformat.write(room.for_students(nbformat.read(path, as_version=4)), tmp_path / path.name)
+        copy_pages(tmp_path)
+    texts = {
+        path: "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+        for path in notebooks.glob(LESSONS)
+    }
+    texts |= {path: path.read_text(encoding="utf-8") for path in (root / "docs").glob("*.md")}
+    found = {(path, link) for path, text in texts.items() for link in LINK.findall(CODE.sub("", text))}
+    assert len(found) > 100
+    dead = [(path.name, link) for path, link in found if not (file := (path.parent / link).resolve()).exists() or root not in file.parents]
+    assert dead == []
 
 
 def test_the_course_does_not_write_through_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
