@@ -161,7 +161,7 @@ def _all_flights(first_day: date, days: int) -> Callable[[str], None]:
 
 def _show(comparison: Comparison, page: Path) -> str:
     """Print the batches of both engines and write the page; returns its address."""
-    print(f"\n{comparison.table().to_string(index=False)}")
+    print(f"\n{comparison.table().to_string(index=False)}\n{comparison.timed}")
     print("Both engines agree." if not comparison.differences else "\n".join(map(str, comparison.differences)))
     address = comparison.to_html(page).resolve().as_uri()
     print(f"Every step of every batch: {address}", flush=True)

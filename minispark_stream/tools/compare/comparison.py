@@ -5,6 +5,10 @@ A `Comparison` is data: the engines are not needed any more to look at it. diffe
     batch  offsets            in  out  watermark  state   spark ms  model ms
     0      {"logOffset":0}     4    0  none yet       3        812       540   equal
     1      {"logOffset":1}     2    0  11:57          4        301       205   equal
+    ms: how long the trigger of the batch took, measured while the model was recording rows, which takes Spark jobs of its own
+
+So the times say where a run spent its time, and not which engine is faster. What is measured without a recording is in
+docs/performance.md.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ class Comparison:
         differences: what the engines disagree on; empty if they agree.
         spark, model: what each engine did.
         query: what the title of a page calls the query.
+        recorded: what the model recorded meanwhile: "off", "steps" or "rows".
     """
 
     spark: EngineRun
@@ -48,6 +53,7 @@ class Comparison:
     columns: tuple[str, ...]
     ordered: bool = False
     query: str = ""
+    recorded: str = "rows"
     differences: tuple[Difference, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,6 +129,15 @@ class Comparison:
         table = self.table().drop(columns=["spark ms", "model ms"])
         return printable(self._verdict() if table.empty else f"{table.to_string(index=False)}\n{self._verdict()}")
 
+    @property
+    def timed(self) -> str:
+        """What the milliseconds of the table are, in a sentence."""
+        took = "ms: how long the trigger of the batch took"
+        if self.recorded == "off":
+            return f"{took}; nothing was recorded."
+        costs = ", which takes Spark jobs of its own: this is no race" if self.recorded == "rows" else ""
+        return f"{took}, measured while the model was recording {self.recorded}{costs}."
+
     def _verdict(self) -> str:
         batches = plural(len(self.model.batches), "batch")
         notes = [f"  {note}" for note in self._notes()]
@@ -156,7 +171,10 @@ class Comparison:
         lines = self.table()
         head = "".join(f"<th>{html.escape(str(c))}</th>" for c in lines.columns)
         body = "".join(_html_row(list(map(str, lines.columns)), line) for line in lines.itertuples(index=False))
-        table = "" if lines.empty else f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = "" if lines.empty else (
+            f"<div class='wide' tabindex='0'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+            f"<p class='timed'>{self.timed}</p>"
+        )
         found = "".join(f"<li>{html.escape(clip(str(d), LONGEST))}</li>" for d in self.differences[:50])
         found = f"<ul>{found}</ul>" if found else ""
         found += "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
@@ -177,6 +195,9 @@ _STYLE = (
     "<style>.mss-compare table{border-collapse:collapse;font:13px system-ui,sans-serif}"
     ".mss-compare th{background:light-dark(#eef2f7, #2a323b);text-align:left;padding:4px 10px;border-bottom:2px solid #c5cedb}"
     ".mss-compare td{padding:3px 10px;border-bottom:1px solid light-dark(#e2e8f0, #39434e);text-align:left}"
+    ".mss-compare .timed{font-size:12px;margin:4px 0;color:light-dark(#53606d, #a9b4bf)}"
+    ".mss-compare .wide{overflow-x:auto}.mss-compare :is(th,td):first-child{position:sticky;left:0}"
+    ".mss-compare td:first-child{background:light-dark(#fff, #1d232a)}"
     ".mss-compare td.n{text-align:right;font-variant-numeric:tabular-nums}"
     f".mss-compare tr.differs td{{background:light-dark(#fde8e6, #4d211e)}}.mss-compare td.ok{{color:{_GREEN}}}"
     f".mss-compare td.bad{{color:{_RED};font-weight:600}}</style>"

@@ -120,7 +120,7 @@ def side_by_side(
     finally:
         if directory is None:
             shutil.rmtree(base, ignore_errors=True)
-    return Comparison(runs["spark"], runs["model"], columns, ordered, in_words(build))
+    return Comparison(runs["spark"], runs["model"], columns, ordered, in_words(build), trace)
 
 
 def in_words(build: Build) -> str:
