@@ -5,7 +5,7 @@
 2. What already has the name of a file in the folder is never overwritten, be it a link that leads nowhere: a notebook may have
    somebody's answers in it.
 3. The pages come into `docs/` below the notebooks, so that the folder is whole wherever it is opened. Links follow them. A link
-   of a page to a module or a test, which stay behind, becomes its words.
+   to a module or a test, which stay behind, becomes its words.
 
     minispark_stream course lessons
     25 files written to lessons, 0 existed already. Open the first: jupyter lab lessons/00_start_here.ipynb
@@ -63,13 +63,17 @@ def copy_pages(folder: Path) -> None:
 
 def relinked(text: str) -> str:
     """A notebook, or a cell of it, that leads to `docs/` below it instead of beside it."""
-    return text.replace("](../docs/", "](docs/")
+    return _without(text.replace("](../docs/", "](docs/"), kept="")
 
 
 def _page_below(text: str) -> str:
     """A page that has the notebooks above it, and nothing else."""
-    text = re.sub(r"\[([^\]\[]*)\]\(\.\./(?!notebooks/\d)[^)]*\)", r"\1", text)
-    return text.replace("](../notebooks/", "](../")
+    return _without(text, kept=r"(?!notebooks/\d)").replace("](../notebooks/", "](../")
+
+
+def _without(text: str, kept: str) -> str:
+    """Links to what stays behind become their words."""
+    return re.sub(rf"\[([^\]\[\n]*)\]\(\.\./{kept}[^)\n]*\)", r"\1", text)
 
 
 def _pages() -> Iterator[tuple[str, Path]]:

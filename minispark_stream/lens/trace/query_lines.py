@@ -133,7 +133,7 @@ class _Names(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:  # noqa: N802
         node.value = self.visit(node.value)
-        upon = [one.attr for one in _upon(ast.Attribute(node.value, ""))]
+        upon = [one.attr for one in _upon(ast.Attribute(node.value, "", ast.Load()))]
         begins = next((one for one in upon if one in BUILT), "")
         for name in (one.id for one in node.targets if isinstance(one, ast.Name)):
             self._means.pop(name, None)

@@ -102,7 +102,8 @@ class Trace(Recording):
         if not isinstance(value.get("events"), list):
             raise ValueError("events must be a list")
         events = tuple(event_of(e, f"event {i}") for i, e in enumerate(value["events"]))
-        return Trace(events, value["engine"], *map(value.get, ("name", "plan", "note", "code")))
+        name, plan, note, code = (value.get(one) for one in ("name", "plan", "note", "code"))
+        return Trace(events, value["engine"], name, plan, note, code)
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""

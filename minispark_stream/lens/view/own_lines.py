@@ -36,7 +36,7 @@ class OwnLines:
         lines = coloured(self._code).rstrip("\n").split("\n")
         of_line: list[list[str]] = [[] for _ in lines]
         for step in steps:
-            names = [name for _, name in self._operators] if step == "stateOperator" else [None]
+            names: Sequence[str | None] = [name for _, name in self._operators] if step == "stateOperator" else [None]
             for line in sorted({line for name in names for line in lines_of(self._code, step, name)}):
                 of_line[line].append(step)
         return {"lines": lines, "steps": of_line}

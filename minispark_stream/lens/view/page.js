@@ -97,8 +97,7 @@ function lightOwn(numbers) {
     line.ariaCurrent = numbers.includes(number) ? "true" : null;
   });
   one(".none-lit").hidden = numbers.length > 0;
-  const box = one(".now").scrollHeight > one(".now").clientHeight ? one(".now") : one("#more");
-  if (numbers.length) bringIntoView(box, lines[numbers[0]]);
+  if (numbers.length) bringIntoView(takesTurns() ? one(".now") : one("#more"), lines[numbers[0]]);
 }
 
 // While a line is pointed at, its steps are marked in the list.

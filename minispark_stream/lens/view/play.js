@@ -18,6 +18,7 @@ function at(time) {  // a time as the page shows it: without seconds where they 
   return (several ? dated(time, scale) : "") + words.replace(/^(\d\d:\d\d):00(\.000)?$/, "$1").replace(/\.000$/, "");
 }
 
+const escaped = text => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
 const reads = time => time === NONE ? "none" : at(time);
 
 // -- the query, its knobs, and what is said ----------------------------------------------------------------------------

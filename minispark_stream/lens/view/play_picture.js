@@ -36,7 +36,7 @@ function places(lanes) {
 const line = (look, x1, y1, x2, y2) => `<line class="${look}" x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}"/>`;
 const rect = (look, x, y, width, height, round = 0) =>
   `<rect class="${look}" x="${x}" y="${y}" width="${Math.max(width, 0)}" height="${height}" rx="${round}"/>`;
-const text = (look, x, y, words, anchor = "start") => `<text class="${look}" x="${x}" y="${y}" text-anchor="${anchor}">${words}</text>`;
+const text = (look, x, y, words, anchor = "start") => `<text class="${look}" x="${x}" y="${y}" text-anchor="${anchor}">${escaped(words)}</text>`;
 
 function drawGround() {
   const { low, high, y, bottom, width, left, tall } = place, { ms, aDay } = shown.scale;
@@ -72,7 +72,7 @@ function drawRows() {
     const over = x(file) + column * (rows.indexOf(row) + 0.5) / rows.length, high = y(row.time), r = radius;
     const fate = batch.dropped.includes(row) ? "dropped" : batch.duplicates.includes(row) ? "duplicate" : "";
     const shape = row.side === "ad" ? rect("shape", over - r, high - r, 2 * r, 2 * r, 3) : `<circle class="shape" cx="${over}" cy="${high}" r="${r}"/>`;
-    const label = `${titled(row)}, file ${file}, ${fate || "taken"}`, held = dragged?.id === row.id ? "held" : "";
+    const label = `${escaped(titled(row))}, file ${file}, ${fate || "taken"}`, held = dragged?.id === row.id ? "held" : "";
     return `<g class="row ${row.key} ${fate} ${held}" tabindex="0" role="button" data-row="${row.id}" aria-label="${label}"><title>${label}</title>` +
       `<circle class="ring" cx="${over}" cy="${high}" r="${r + 5}"/>${shape}${text("", over, high + 4.5, row.key, "middle")}</g>`;
   })).join("");

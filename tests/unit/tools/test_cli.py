@@ -64,7 +64,12 @@ def test_play_writes_a_page_that_needs_nothing_else_and_opens_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+
+    def open_it(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", open_it)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     assert main(["play", "join;delay=5"]) == 0
     page = tmp_path / "minispark_stream_play.html"

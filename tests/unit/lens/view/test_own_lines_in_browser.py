@@ -26,8 +26,8 @@ def windowed(session, folder):
 
 windowed(mini, folder).writeStream.option("checkpointLocation", checkpoint).start()"""
 WRITTEN = replace(TRACE, code=CODE)
-CUT = """[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && !e.closest('.caption, .point, .flow')
-  && e.clientWidth && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline').map(e => e.outerHTML.slice(0, 90))"""
+CUT = """[...document.querySelectorAll('.yours, .yours > *, [role=tab]')].filter(e => e.checkVisibility()
+  && e.scrollWidth > e.clientWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
 
 def lit(tab: Page) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -86,12 +87,8 @@ def test_a_page_with_an_address_gives_a_link_and_one_in_a_notebook_gives_the_cal
     assert f'src="{link}"' in tab.locator("[name=frame]").input_value()
     tab.set_content(play(CASE)._repr_html_())
     inside = tab.frame_locator("iframe")
-    inside.get_by_role("button", name="copy case").click()
-    expect(inside.locator("[name=copied]")).to_have_text("copied: a call that shows this case in a notebook")
-    tab.set_content("<textarea></textarea>")
-    tab.locator("textarea").focus()
-    tab.keyboard.press("Control+V")
-    assert tab.locator("textarea").input_value() == f'play("{CASE}")'
+    expect(inside.locator("[name=case]")).to_have_value(f'play("{CASE}")')
+    expect(inside.locator("[name=link]")).to_be_hidden()
     tab.close()
 
 
@@ -115,7 +112,7 @@ def test_the_rows_of_a_recorded_query_are_played_with_their_keys_and_times(brows
     expect(tab.locator(".of-query")).to_contain_text("The 10 rows of the query")
     expect(tab.locator(".differs")).to_be_hidden()
     assert sink(tab)[3].startswith("3\t12:11\t[12:00, 12:05)")
-    expect(tab.locator("[data-row=r8]")).to_have_class("row a dropped")
+    expect(tab.locator("[data-row=r8]")).to_have_class(re.compile("dropped"))
 
 
 def test_a_query_that_did_something_else_than_the_page_is_said_to(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
@@ -123,7 +120,7 @@ def test_a_query_that_did_something_else_than_the_page_is_said_to(browser: Brows
     given._given["recorded"][3][2] = 7
     tab = opened(browser, given.page(), tmp_path, at=0)
     tab.evaluate("begin(given.case)")
-    expect(tab.locator(".differs")).to_have_text("In batch 3 the query did something else than this page: rows out: 7, and here 1.")
+    expect(tab.locator(".differs")).to_have_text("In batch 3 the query did something else than this page: rows out: 7, and here 2.")
 
 
 def test_times_with_seconds_and_days_and_keys_with_any_names(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
@@ -133,4 +130,5 @@ def test_times_with_seconds_and_days_and_keys_with_any_names(browser: Browser, t
     assert tab.locator("[name=case]").input_value() == f'play("{case}")'
     assert sink(tab) == ["0\tnone\t–", "1\t02-29 23:58\t–", "2\t02-29 23:58:30\t–",
                          "3, no data\t03-02 01:08:31\t[02-29 23:00, 03-01 00:00) Ann, <b>: 1, [03-01 00:00, 03-01 01:00): 1"]
+    assert tab.locator("svg b").count() == 0, "a name is text"
     assert tab.locator("[name=size]").get_attribute("aria-valuetext") == "1 h" and tab.evaluate(CLIPPED) == []
