@@ -57,6 +57,7 @@ from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.extras.async_progress_tracking.async_progress_tracking_micro_batch_execution import (
     AsyncProgressTrackingMicroBatchExecution,
 )
+from minispark_stream.lens.recording.previews import harmless
 from minispark_stream.lens.recording.recording_observer import RecordingObserver
 from minispark_stream.lens.trace.recorder import Recorder
 from minispark_stream.lens.trace.written import written_by_caller
@@ -74,6 +75,8 @@ _EVENTS = {
     "idle": (QueryIdleEvent, "onQueryIdle"),
     "terminated": (QueryTerminatedEvent, "onQueryTerminated"),
 }
+
+NO_LINES = "the lines of the query cannot be shown"
 
 
 class StreamingQueryManager(SparkStreamingQueryManager):
@@ -159,7 +162,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
         with observer.step("startQuery", write, sink=sink) as ended:
             execution = self._create_execution(write, observer)  # (2), (3)
-            query = StreamingQuery(execution, recorder, None if self._trace == "off" else written_by_caller())
+            query = StreamingQuery(execution, recorder, None if self._trace == "off" else harmless(written_by_caller, NO_LINES))
             try:
                 self._register(query, execution)  # (4)
             except BaseException:

@@ -28,6 +28,7 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
@@ -112,8 +113,16 @@ def _with_called(function: FunctionType, seen: list[CodeType]) -> list[str]:
     node = known and _node_of(function.__code__, known[1])
     if known is None or node is None:
         return []
-    names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    return [*_called(node, names, seen), _text(known[0], node)]
+    return [*_called(node, _names_of(function), seen), _text(known[0], node)]
+
+
+def _names_of(function: FunctionType) -> Mapping[str, Any]:
+    """The names that a function sees; one of an outer function may have no value yet."""
+    names = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        with suppress(ValueError):
+            names[name] = cell.cell_contents
+    return names
 
 
 def _called(node: ast.AST, names: Mapping[str, Any], seen: list[CodeType]) -> Iterator[str]:
@@ -155,7 +164,8 @@ def _statements(frame: FrameType) -> list[str]:  # (2)
 
 def _makes(piece: str, names: Mapping[str, Any]) -> bool:
     """Whether a statement calls a function of the user's that is part of a query."""
-    return any(_called(ast.parse(textwrap.dedent(piece)), names, []))
+    tree = _parsed(piece)  # a line such as "else: query = start()" is none by itself
+    return tree is not None and any(_called(tree, names, []))
 
 
 def _block(tree: ast.Module, line: int) -> Sequence[ast.stmt]:

@@ -90,3 +90,7 @@ def test_any_other_text_has_no_lines(text: str) -> None:
 
 def test_a_lambda_over_several_lines_is_read() -> None:
     assert lines_of("lambda session, folder: session.readStream.text(folder)\n    .distinct()", "stateOperator", "dedupe") == [1]
+
+
+def test_a_chain_without_an_end_is_no_query() -> None:
+    assert isinstance(calls_of_a_query("rows" + ".distinct()" * 3000), tuple)

@@ -121,3 +121,18 @@ def test_in_a_function_its_own_names_are_followed_and_its_callers_are_not() -> N
 def test_a_caller_without_a_readable_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linecache, "getlines", lambda *_: [text])
     assert written_by_caller() is None
+
+
+def test_a_name_without_a_value_and_a_line_that_is_no_statement_do_no_harm() -> None:
+    def query(session: Any) -> Any:
+        return session.readStream.text(later)
+
+    assert (written(query) or "").startswith("def query(session")
+    if not later_is_known(): found = "no"  # noqa: E701
+    else: found = written_by_caller() or ""  # noqa: E701
+    later = "in"
+    assert later and "written_by_caller" in found
+
+
+def later_is_known() -> bool:
+    return True
