@@ -158,7 +158,7 @@ function draw() {
   one("[name=case]").value = `play("${text}")`;
   one("[name=link]").value = link;
   one("[name=frame]").value = `<iframe src="${link}" width="100%" height="720"></iframe>`;
-  one("[name=copied]").textContent = "";
+  one(".copied").textContent = "";
   if (!inFrame) history.replaceState(null, "", fragment);
 }
 
@@ -215,6 +215,6 @@ function copy() {
   field.select();
   const done = document.execCommand("copy");
   details.open = wasOpen || !done;
-  one("[name=copied]").textContent = done ? (hasAddress ? "a link to this case is copied" : "copied: a call that shows this case in a notebook")
+  one(".copied").textContent = done ? (hasAddress ? "a link to this case is copied" : "copied: a call that shows this case in a notebook")
     : "select the text below, and copy it";
 }

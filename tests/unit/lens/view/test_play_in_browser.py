@@ -80,7 +80,7 @@ def test_a_page_with_an_address_gives_a_link_and_one_in_a_notebook_gives_the_cal
     tab.route("**/*", lambda route: route.fulfill(body=play(CASE).page(), content_type="text/html"))
     tab.goto("http://course.example/play.html")
     tab.get_by_role("button", name="copy case").click()
-    expect(tab.locator("[name=copied]")).to_have_text("a link to this case is copied")
+    expect(tab.locator(".copied")).to_have_text("a link to this case is copied")
     tab.get_by_text("This case as a text").click()
     link = tab.locator("[name=link]").input_value()
     assert link == tab.url == f"http://course.example/play.html#{CASE.replace('|', '%7C')}"
