@@ -121,11 +121,14 @@ class PlayFrame(SphinxDirective):
         return [nodes.raw("", html, format="html")]
 
 
+STEPPER = re.compile(r'<iframe[^>]* srcdoc="([^"]* id=&quot;data&quot;[^"]*)"')  # other frames have a page to play with
+
+
 def saved_stepper(notebook: Path) -> str:
     """The page in the frame of the first stepper that a notebook has saved."""
     for cell in nbformat.read(notebook, as_version=4).cells:
         for output in cell.get("outputs", ()):
-            found = re.search(r'<iframe[^>]* srcdoc="([^"]*)"', output.get("data", {}).get("text/html", ""))
+            found = STEPPER.search(output.get("data", {}).get("text/html", ""))
             if found:
                 return unescape(found.group(1))
     raise ValueError(f"{notebook.name} has no stepper")

@@ -203,7 +203,7 @@ def stepper_of(notebook: str) -> str:
     """The stepper that a notebook has saved, with the look and the controls of today, and without the sliders below the board."""
     cells = json.loads((NOTEBOOKS / f"{notebook}.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = "".join("".join(out.get("data", {}).get("text/html", "")) for cell in cells for out in cell.get("outputs", ()))
-    (saved,) = re.findall(r'srcdoc="([^"]*)"', shown)
+    (saved,) = re.findall(r'srcdoc="([^"]* id=&quot;data&quot;[^"]*)"', shown)  # another frame has a page to play with
     text, today = unescape(saved), page({"model": TRACE})
     for begins, ends in (("<style>", "</style>"), ('<section class="now"', "</section>"), ("<script>", "</script>")):
         at, begin = today.index(begins), text.index(begins)
