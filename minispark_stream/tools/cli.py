@@ -1,4 +1,4 @@
-"""The commands: `demo`, `course`, `play`, `inspect`, `check`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why` and `doctor`.
+"""Commands: `demo`, `course`, `play`, `inspect`, `check`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why`, `doctor`.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
