@@ -78,7 +78,9 @@ def _without(text: str, kept: str) -> str:
 
 def _pages() -> Iterator[tuple[str, Path]]:
     docs = next((PACKAGE.parent / name for name in ("docs", "minispark_stream_docs") if (PACKAGE.parent / name).is_dir()), None)
-    for pattern in PAGES if docs is not None else ():
+    if docs is None:
+        return
+    for pattern in PAGES:
         yield from ((page.relative_to(docs).as_posix(), page) for page in sorted(docs.glob(pattern)))
 
 

@@ -88,7 +88,7 @@ def _operator(batches: Sequence[BatchFacts]) -> OperatorFacts:  # (1)
 def _nodes(recording: Recording, batches: Sequence[BatchFacts]) -> list[Sequence[Measured]]:
     """What the watermarks measured in each batch."""
     updates = {e.trigger: measured(e.outputs) for e in recording.events if e.step == "updateWatermark"}
-    nodes = [updates.get(batch.trigger, ()) for batch in batches]
+    nodes: list[Sequence[Measured]] = [updates.get(batch.trigger, ()) for batch in batches]
     if not nodes[0] or len({one.delay_ms for of_batch in nodes for one in of_batch}) != 1:
         raise ValueError("the page knows queries with one delay of the watermark")
     return nodes
