@@ -14,10 +14,12 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minispark_stream.engine.gauges import gauges
-from minispark_stream.engine.jvm.metrics_system import Gauges
+
+if TYPE_CHECKING:  # saved reports are read without PySpark, too
+    from minispark_stream.engine.jvm.metrics_system import Gauges
 
 # The phases that Spark reports under durationMs; the other steps only show in the trace.
 PHASES = frozenset(("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets"))

@@ -18,7 +18,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from minispark_stream.tools.cli import main
-from minispark_stream.tools.course import LESSONS
+from minispark_stream.tools.course import LESSONS, PAGES, relinked
 from minispark_stream.tools.doctor import JAVA_NEEDED, PYTHON_NEEDED, dotted
 
 ROOT = Path(__file__).parents[3]
@@ -124,7 +124,8 @@ def test_the_wheel_has_all_of_the_package_and_the_notebooks(tmp_path):
     package = {path.relative_to(ROOT).as_posix() for path in (ROOT / "minispark_stream").rglob("*") if path.suffix in DATA}
     assert {Path(name).suffix for name in package} == DATA
     course = {f"minispark_stream_notebooks/{path.name}" for path in sorted([*(ROOT / "notebooks").glob(LESSONS), *(ROOT / "notebooks").glob("*.py")])}
-    assert inside == package | course
+    docs = {f"minispark_stream_docs/{page.relative_to(ROOT / 'docs').as_posix()}" for pages in PAGES for page in (ROOT / "docs").glob(pages)}
+    assert inside == package | course | docs
 
 
 def test_what_is_left_beside_the_course_belongs_to_nobody_else(tmp_path, capsys, monkeypatch):
@@ -154,7 +155,7 @@ def test_course_copies_the_notebooks_once(tmp_path, capsys):
     assert main(["course", str(tmp_path / "a" / "b")]) == 0
     assert "0 existed already" in capsys.readouterr().out
     first = tmp_path / "a" / "b" / "00_start_here.ipynb"
-    assert first.read_bytes() == (ROOT / "notebooks" / first.name).read_bytes()
+    assert first.read_text(encoding="utf-8") == relinked((ROOT / "notebooks" / first.name).read_text(encoding="utf-8"))
     first.write_text("my answers")
     assert main(["course", str(first.parent)]) == 0
     assert first.read_text() == "my answers"
