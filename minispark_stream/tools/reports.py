@@ -3,8 +3,8 @@
     read_saved("progress.jsonl")        [Saved(query="counts", reports=[{...}, {...}], error=None)]
 
 1. A text may be a report, several of them, a list, the lines of a file of a listener, an event log of the history server, or a
-   log with `Streaming query made progress: {`, in JSON or as Python prints a dict. So every `{` at which a value may begin is
-   tried; where it does not lead to a value, the search goes on from there. Each character is read a few times at most.
+   log with `Streaming query made progress: {` (pasted_text.py finds the values in it). If it has no report, it may be a comment
+   of a program, or a report of which only the beginning was pasted.
 2. An object counts as a report if it has a batch id and the numbers of a batch. In an event log, the report is inside of an
    event; the event of a query's end has its error.
 3. What is kept of a report has the types that Spark gives it. Whatever a file says, the rest of the package can rely on them.
@@ -21,27 +21,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.tools.pasted_text import CUT_OFF, as_json, cut_off, objects, uncommented
 
 MOST_BYTES = 256 << 20  # of a file, after it was decompressed
-MOST_OF_ONE = 16 << 20  # characters of a report
-LONGEST_TOKEN = 64  # characters of a number, a word or an escape; a longer one is no part of a report
 MOST_REPORTS = 10_000  # of a query; the newest are kept
 COMPRESSED = {".zst": "zstd", ".zstd": "zstd", ".gz": "gzip", ".lz4": "lz4", ".bz2": "bz2"}
-_TOKEN = re.compile(
-    r"""(?P<space>\s+)|(?P<mark>[{}\[\],:])|(?P<text>u?'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>[A-Za-z_]\w*)|"""
-    r"""(?P<number>-?\d[\d.eE+-]*)"""
-)
-_WORDS = {"None": "null", "True": "true", "False": "false", "nan": "NaN", "inf": "Infinity"}
-_DECODER = json.JSONDecoder(parse_int=lambda text: _number(text), parse_float=lambda text: _number(text))
 
 
 @dataclass
@@ -85,9 +77,9 @@ def read_saved(source: Any, max_bytes: int = MOST_BYTES) -> list[Saved]:
     elif isinstance(source, str) and source.lstrip()[:1] in ("{", "["):
         if len(source) > max_bytes:
             raise ValueError(f"the text has more than {max_bytes} characters")
-        found, where = saved_in(objects(source)), "the text"
+        found, where = saved_in_text(source), "the text"
     else:
-        found, where = saved_in(objects(_text_of(os.fspath(source), max_bytes))), str(source)
+        found, where = saved_in_text(_text_of(os.fspath(source), max_bytes)), str(source)
     if not any(saved.reports for saved in found):
         wanted = "reports of streaming queries, as query.lastProgress, a listener, a log or an event log has them"
         raise ValueError(f"{where} has no {wanted}")
@@ -107,6 +99,14 @@ def the_one(found: list[Saved], name: str | None) -> Saved:
     if name is None:
         raise ValueError(f"these are reports of {len(found)} queries; choose one by its name or id, as name=…: {known}")
     raise ValueError(f"{'no query is' if not chosen else 'several queries are'} called {name}: {known}")
+
+
+def saved_in_text(text: str) -> list[Saved]:  # (1)
+    for values in (objects(text), objects(uncommented(text)), cut_off(uncommented(text), before="batchId")):
+        found = saved_in(values)
+        if any(saved.reports for saved in found):
+            return found
+    return found
 
 
 def saved_in(values: Iterable[Any]) -> list[Saved]:  # (4)
@@ -130,74 +130,7 @@ def saved_in(values: Iterable[Any]) -> list[Saved]:  # (4)
     return list(queries.values())
 
 
-# -- (1) values in a text ------------------------------------------------------------------------------------------
-
-
-def objects(text: str) -> Iterator[Any]:
-    """The JSON objects in a text, and the dicts as Python prints them.
-
-    Raises:
-        ValueError: an object is nested too deeply.
-    """
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, size = _decoded(text, at)
-            if value is None and size == 1:  # a name without double quotes; Python 2 writes u'name'
-                python, end = _as_json(text, at)
-                value, size = None if python is None else _decoded(python, 0)[0], max(end - at, 1)
-        except RecursionError:
-            raise ValueError("an object of the text is nested too deeply") from None
-        if value is not None:
-            yield value
-        at = text.find("{", at + size)
-
-
-def _decoded(text: str, at: int) -> tuple[Any, int]:
-    """The JSON value at a place, and its length; None and how far it is one, if it is none.
-
-    It is looked for in a part of the text, because an error of Python's decoder counts the lines of all that it was given.
-    """
-    length = 1 << 10
-    while True:
-        part = text[at : at + length]
-        try:
-            return _DECODER.raw_decode(part)
-        except json.JSONDecodeError as e:
-            cut = e.msg.startswith("Unterminated") or e.pos >= len(part) - LONGEST_TOKEN
-            if not cut or at + length >= len(text) or length > MOST_OF_ONE:
-                return None, max(e.pos, 1)
-        length *= 2
-
-
-def _number(text: str) -> int | float:
-    return int(text) if len(text) < 20 and text.lstrip("-").isdigit() else float(text)
-
-
-def _as_json(text: str, at: int) -> tuple[str | None, int]:
-    """A dict as Python prints it, in JSON, and where it ends; None and how far it was read if it is none."""
-    parts: list[str] = []
-    depth = 0
-    while found := _TOKEN.match(text, at):
-        at, part = found.end(), found[0]
-        match found.lastgroup:
-            case "mark":
-                depth += (part in "{[") - (part in "}]")
-            case "text":
-                part = _text_as_json(part)
-            case "word" if part in _WORDS:
-                part = _WORDS[part]
-            case "word":
-                return None, at
-        parts.append(part)
-        if depth == 0:
-            return "".join(parts), at
-    return None, at
-
-
-def _text_as_json(part: str) -> str:
-    body = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), part.removeprefix("u")[1:-1])
-    return json.dumps(body)
+# -- files ---------------------------------------------------------------------------------------------------------
 
 
 def _text_of(path: str, max_bytes: int) -> str:
@@ -232,7 +165,7 @@ def _report(value: Mapping[str, Any]) -> dict[str, Any] | None:
     batch_id = as_int(value.get("batchId"))
     if batch_id is None or batch_id < 0 or not isinstance(value.get("durationMs"), Mapping):
         return None
-    if not isinstance(value.get("sources"), list):
+    if not isinstance(value.get("sources"), list) and CUT_OFF not in value:
         return None
     took = {str(name): ms for name, ms in value["durationMs"].items() if _is_number(ms)}
     sink = as_map(value.get("sink"))
@@ -247,7 +180,7 @@ def _report(value: Mapping[str, Any]) -> dict[str, Any] | None:
         "eventTime": {str(name): str(time) for name, time in as_map(value.get("eventTime")).items()},
         "numInputRows": _rows_in(value),
         "stateOperators": [_operator(as_map(one)) for one in as_list(value.get("stateOperators"))],
-        "sources": [_source(as_map(one)) for one in value["sources"]],
+        "sources": [_source(as_map(one)) for one in as_list(value.get("sources"))],
         "sink": {"description": str(sink.get("description", "unknown")), "numOutputRows": as_int(sink.get("numOutputRows"))},
     }
 
@@ -272,7 +205,7 @@ def _offset(value: Any) -> str | None:
     if value in (None, "null", "None"):
         return None
     if isinstance(value, str) and value.startswith("{'"):  # before 4.2, PySpark made the text of a value by itself
-        value = _as_json(value, 0)[0] or value
+        value = as_json(value, 0)[0] or value
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 

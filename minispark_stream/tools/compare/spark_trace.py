@@ -52,13 +52,15 @@ def spark_trace(
 
 def _note(batches: Sequence[SparkBatch]) -> str | None:
     """What is missing in the trace."""
+    if not batches:
+        return "No batch has ended yet, so there are no steps to show: reports of triggers without new data have none."
     missing = []
-    if batches and batches[0].batch_id > 0:
+    if batches[0].batch_id > 0:
         missing.append(
             f"Batches before {batches[0].batch_id} are missing: a query only reports the newest batches of its own run "
             "(spark.sql.streaming.numRecentProgressUpdates)."
         )
-    if batches and not any(batch.logs for batch in batches):
+    if not any(batch.logs for batch in batches):
         missing.append(
             "The checkpoint is not there (a temporary one is deleted when its query stops, and reports alone do not name it): "
             "files and log entries are not known, and watermarks are those of the progress reports."

@@ -80,6 +80,11 @@ class Asked:
         return max((ms for ms in [*(b.next_watermark_ms for b in batches), *told] if ms is not None), default=None)
 
     @property
+    def last_times(self) -> Mapping[str, Any]:
+        """The watermark and the event times of the last report; empty if the query has no watermark."""
+        return as_map(self.progress[-1].get("eventTime")) if self.progress else {}
+
+    @property
     def batch_ms(self) -> int | None:
         """The time of the newest batch."""
         batches = self.report.batches if self.report is not None else ()

@@ -103,10 +103,13 @@ class ReadOnlyFiles(CheckpointFileManager):
                 self.folders.add(relative)
 
     def list(self, name: str = "", only_files: bool = False) -> list[tuple[str, int, int]]:
-        """As for any checkpoint; a folder that cannot be listed is already in `not_listed`, and is empty here."""
+        """As for any checkpoint; a local folder that cannot be listed is already in `not_listed`, and is empty here."""
         try:
-            return super().list(name, only_files)
+            with _in_one_line(self.root):
+                return super().list(name, only_files)
         except OSError:
+            if self._fs is not None:
+                raise
             return []
 
     def open(self, name: str) -> bytes:  # (2)
@@ -122,8 +125,8 @@ class ReadOnlyFiles(CheckpointFileManager):
             raise
         except IsADirectoryError as e:
             raise FileNotFoundError(f"{self.root}/{name} is a folder") from e
-        except OSError as e:
-            raise NotRead(f"{self.root}/{name}: {e.strerror or e}") from e
+        except (OSError, ArrowException) as e:  # what a remote file system says is not always an OSError
+            raise NotRead(f"{self.root}/{name}: {getattr(e, 'strerror', None) or e}") from e
 
     def _read(self, name: str, size: int, file: Any) -> bytes:
         try:

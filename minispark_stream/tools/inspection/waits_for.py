@@ -37,10 +37,14 @@ def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator
     if limited := next((one for one in held if one.passed is not None), None):
         yield "waits for", _limited(limit(asked.plan), limited.passed or 0)
     waiting = [one for one in held if one.until_ms is not None]
-    if not waiting and not asked.inputs and not has_dropped:
+    times = asked.last_times
+    if not waiting and not asked.inputs and not has_dropped and "watermark" not in times:
         return
     now_ms = asked.watermark_ms
-    yield "watermark", time_words(now_ms or 0)
+    newest_ms = iso_ms(times.get("max"))
+    batch = asked.progress[-1].get("batchId") if asked.progress else None
+    newest = "" if newest_ms is None else f"; the newest event time of batch {batch} is {time_words(newest_ms)}"
+    yield "watermark", f"{time_words(now_ms or 0)}{newest}"
     if says := ahead_of_the_clock(now_ms, asked.batch_ms):  # (4)
         yield "too far", says
         return

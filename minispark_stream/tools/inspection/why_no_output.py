@@ -27,7 +27,16 @@ from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import CSS, table
-from minispark_stream.lens.view.words import delay_words, number, offset_words, one_line, plural, short, time_words
+from minispark_stream.lens.view.words import (
+    delay_words,
+    duration_words,
+    number,
+    offset_words,
+    one_line,
+    plural,
+    short,
+    time_words,
+)
 from minispark_stream.tools.inspection.asked import GONE, Asked, joins, shifts
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.held import held_by
@@ -35,6 +44,7 @@ from minispark_stream.tools.inspection.inputs import named_inputs, planned_input
 from minispark_stream.tools.inspection.plan_text import folders, removing
 from minispark_stream.tools.inspection.unread_files import unread
 from minispark_stream.tools.inspection.waits_for import waits_for
+from minispark_stream.tools.pasted_text import CUT_OFF
 from minispark_stream.tools.reports import plain
 
 FOREACH_BATCH = "ForeachBatchSink"  # as progress reports call it
@@ -165,7 +175,8 @@ def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
     if batches:
         yield from _reported(asked, batches)
     elif asked.progress and asked.report is None:
-        yield "batches", "none has run in the time of these reports"
+        idle = ": no source had anything new, so nothing comes out and the watermark stands" if _is_idle(asked.progress) else ""
+        yield "batches", f"none has run in the time of these reports{idle}"
     else:
         yield "batches", _logged(asked)
     read = {path for source in asked.report.sources for path in source.paths} if asked.report is not None else set()
@@ -200,6 +211,10 @@ def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tu
     again = " (each counts again whenever the function of foreachBatch reads its batch)" if by_function and rows_in else ""
     mode = f"; output mode {asked.mode}" if asked.mode else ""
     yield "batches", f"{which}: {plural(rows_in, 'row')} in{again}, rows out: {rows_out}{mode}"
+    if asked.is_active is None:
+        yield "took", _took(batches[-1])
+        if after := batches[-1].get(CUT_OFF):
+            yield "cut off", f"what the report says after {after} is missing"
     sources = [as_map(source) for source in as_list(batches[-1].get("sources"))]
     for source in sources:
         end, latest = source.get("endOffset"), source.get("latestOffset")
@@ -210,11 +225,29 @@ def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tu
         yield "no input", _no_row(asked, batches, by_function)
 
 
+def _is_idle(progress: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether no source had anything new in the time of these reports."""
+    sources = [as_map(source) for p in progress for source in as_list(p.get("sources"))]
+    return bool(sources) and all(source.get("startOffset") == source.get("endOffset") for source in sources)
+
+
+def _took(report: Mapping[str, Any]) -> str:
+    """How long a batch took, and its phases of at least a tenth of that."""
+    took = {str(name): as_int(ms) or 0 for name, ms in as_map(report.get("durationMs")).items()}
+    whole_ms = took.pop("triggerExecution", sum(took.values()))
+    longest = sorted(((ms, name) for name, ms in took.items() if ms * 10 >= whole_ms), reverse=True)
+    parts = ", ".join(f"{name} {duration_words(ms)}" for ms, name in longest)
+    return f"batch {report.get('batchId')}: {duration_words(whole_ms)}{', of which ' if parts else ''}{parts}"
+
+
 def _no_row(asked: Asked, batches: Sequence[Mapping[str, Any]], by_function: bool) -> str:
     """(2) Why no row was counted, although batches ran."""
-    every = [as_map(source) for p in batches for source in as_list(p.get("sources"))]
-    if all(source.get("startOffset") == source.get("endOffset") for source in every):
+    if _is_idle(batches):
         return "no row has arrived: no source had anything new"
+    first = [as_map(source) for source in as_list(batches[0].get("sources"))]
+    if len(batches) == 1 and any(one.get("startOffset") is None and "Kafka" in str(one.get("description")) for one in first):
+        unless = "unless startingOffsets says earliest"
+        return f"this is the first batch, and a stream of Kafka begins at the end of its topics, {unless}"
     reasons = ["what was read has no rows"]
     if filters := removing(asked.plan)[1]:
         reasons.append(f"the reader has left out the rows that do not pass {' and '.join(filters)}, which Spark does not count")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from minispark_stream.tools.reports import Saved, objects, read_saved, saved_in
+from minispark_stream.tools.reports import Saved, read_saved, saved_in_text
 
 if TYPE_CHECKING:
     from minispark_stream.tools.inspection.why_no_output import OutputExplanation
@@ -24,7 +24,7 @@ MOST = 20  # queries
 def reports_in(text: str, path: str | None = None) -> list[Saved]:
     """The reports of a text, or of the file that it is the end of; none if it has none."""
     try:
-        return read_saved(path) if path is not None else [one for one in saved_in(objects(text)) if one.reports]
+        return read_saved(path) if path is not None else [one for one in saved_in_text(text) if one.reports]
     except ValueError:
         return []
 

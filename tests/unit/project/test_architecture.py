@@ -73,9 +73,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "lens.view": ("lens.trace", "engine.checkpointing", "engine.state", "engine.times"),  # what a restart runs, and which files it reads
     "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
-    "tools.reports": ("lens.trace",),  # progress reports that were saved; needs no JVM
+    "tools.pasted_text": (),
+    "tools.reports": ("lens.trace", "tools.pasted_text"),  # progress reports that were saved; needs no JVM
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
-        "tools.reports", "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
+        "tools.reports", "tools.pasted_text", "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),
     "tools.what_runs": ("engine.spark_versions",),
     "tools.doctor": ("engine.spark_versions", "tools.what_runs"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 
 from minispark_stream import explain_output, trace_of
 from minispark_stream.tools.cli import main
-from minispark_stream.tools.reports import objects, plain, read_saved
+from minispark_stream.tools.pasted_text import objects
+from minispark_stream.tools.reports import plain, read_saved, saved_in_text
 
 
 def report(batch: int = 0, id: str = "q", name: str | None = "visits", **changes: Any) -> dict[str, Any]:
@@ -145,21 +148,20 @@ def test_the_rows_of_a_report_without_their_sum_are_those_of_its_sources() -> No
     assert "2 rows in" in str(explain_output([one]))
 
 
-# Reports from public pages, with other names and ids: of Spark 2.4 as Python 2 prints it, and of one that waits for data.
-OF_PYTHON_2 = """{u'stateOperators': [], u'name': None, u'timestamp': u'2020-12-06T17:38:30.000Z', u'processedRowsPerSecond': 129.87,
-u'inputRowsPerSecond': 1.0, u'numInputRows': 30, u'batchId': 2, u'sources': [{u'description': u'RateSource[rowsPerSecond=1]',
-u'endOffset': 45, u'numInputRows': 30, u'startOffset': 15}], u'durationMs': {u'queryPlanning': 10, u'getOffset': 0,
-u'addBatch': 147, u'getBatch': 20, u'walCommit': 52, u'triggerExecution': 231}, u'runId': u'r', u'id': u'q', u'sink':
-{u'description': u'org.apache.spark.sql.execution.streaming.ConsoleSinkProvider@6a441f3e'}}"""
-IDLE = """{'id': 'q', 'runId': 'r', 'name': None, 'timestamp': '2020-03-01T12:13:49.028Z', 'batchId': 1, 'numInputRows': 0,
-'durationMs': {'getOffset': 19, 'triggerExecution': 19}, 'stateOperators': [{'numRowsTotal': 2, 'numRowsUpdated': 0}],
-'sources': [{'description': 'FileStreamSource[file:/in]', 'startOffset': {'logOffset': 0}, 'endOffset': {'logOffset': 0}}],
-'sink': {'description': 'ConsoleSinkProvider@74fcb7f7'}}"""
+PASTED = tomllib.loads(Path(__file__).with_name("pasted_reports.toml").read_text())["report"]
 
 
-def test_what_old_versions_have_printed_is_read() -> None:
-    assert "batch 2: 30 rows in" in str(explain_output(OF_PYTHON_2))
-    (batch,) = trace_of(OF_PYTHON_2).batches
-    assert batch.batch_id == 2
-    said = str(explain_output(IDLE))
-    assert "none has run in the time of these reports" in said and "2 rows in an unnamed operator" in said
+@pytest.mark.parametrize("one", PASTED, ids=[one["name"] for one in PASTED])
+def test_what_people_have_pasted_is_read(one: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(one["text"])
+    assert main(["why", str(path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert [part for part in one["says"] if part not in said] == []
+    assert trace_of(path).note
+
+
+def test_a_report_that_is_cut_off_is_read_in_one_pass() -> None:
+    began = time.monotonic()
+    assert saved_in_text('{"batchId": 1, "x": 2, ' * 100_000) == []
+    assert time.monotonic() - began < 5
