@@ -33,7 +33,7 @@ _DECODER = json.JSONDecoder(parse_int=lambda text: _number(text), parse_float=la
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|>|\*|--)[ \t]?", re.MULTILINE)
 
 
-def objects(text: str) -> Iterator[Any]:
+def objects(text: str) -> Iterator[Any]:  # (1)
     """The JSON objects in a text, and the dicts as Python prints them.
 
     Raises:
