@@ -32,7 +32,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
+from minispark_stream.engine.state.large.columnar_map import ColumnarMap
 from minispark_stream.engine.state.state_records import decode_changes, encode_records, records
 
 BOUND = 1_000_000  # rows a second

@@ -13,8 +13,8 @@ Models: HDFSBackedStateStoreMap, and the `prefixKeyToKeysMap` of PrefixScannable
     put(a3 -> w)              undone by: remove a3
     remove(b1)                undone by: put b1 -> z
 
-`HDFSBackedStateStoreMap` does this with a dict. Queries use another class with the same methods, which is faster if rows come
-as whole columns (fast/columnar_map.py).
+`HDFSBackedStateStoreMap` does this with a dict. A store with many rows moves to another class with the same methods, which is
+faster if rows come as whole columns (large/columnar_map.py).
 
 Differs from Spark: nothing.
 Shown by tests/unit/engine/state/test_row_table.py::test_plain_and_fast_entries_are_the_same.
@@ -84,6 +84,11 @@ class HDFSBackedStateStoreMap:
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @property
+    def has_indexes(self) -> bool:
+        """Whether somebody has asked for an index, other than that of `prefix_scan`."""
+        return any(name is not Prefixes for name in self._indexes)
 
     @property
     def memory_used_bytes(self) -> int:

@@ -1,6 +1,6 @@
 """The versions of one store, in memory and in delta and snapshot files. One version may be open for changes.
 
-Models: HDFSBackedStateStoreProvider and HDFSBackedStateStore (About state).
+Models: HDFSBackedStateStoreProvider (About state).
 
 The provider keeps one map, which is at one version, and an *undo record* for each of the last versions that this process made:
 the keys that this version changed, with their values before. So the cost of a batch depends on what it changes, and not on the
@@ -12,9 +12,7 @@ size of the state.
    the file has been replaced. So the provider remembers the identity of the file of every version that it keeps, and compares
    it before it uses the version. (Files of older versions need no comparison: if one of them is replaced, all versions after it
    are written again before one of these is asked for.)
-3. `get_store` opens a version as a store, which reads from the map and changes it directly. It remembers the changes for the
-   file that `commit` writes, and what undoes them for `abort`. After `commit` it accepts no more changes. After `abort`, when
-   another store has been opened, or when a change has failed halfway, it cannot be read any more either.
+3. `get_store` opens a version as a store, which changes the map directly (hdfs_backed_state_store.py).
 4. `commit` writes the delta of the new version. If this version has no file yet, the file is created; of two tasks that try it,
    only one can. If it has the file that it had when the store was opened, that file is from an earlier run of the batch: the
    delta replaces it, and a snapshot of the version is deleted, because it would hide the delta. If it has another file, a
@@ -25,6 +23,8 @@ size of the state.
 5. The `StateFiles` decide what the file of a version is. Those of RocksDB may write a whole version instead of a delta
    (extras/rocksdb). Then no version can be reached by deltas, and "the same" in (4) means that the file has the same rows.
 6. A snapshot that cannot be read is skipped: an older one and more deltas give the same state (auto_snapshot_loader.py).
+7. The map of a small store is a dict. When it has, is given or is asked for more than `stateStore.maxRowsInDict` rows, it moves
+   into arrays, which the workers of an executor may share (large/).
 
     version 7: {a: 1, b: 2}    put a 5, remove b, put c 1, commit
     version 8: {a: 5, c: 1}    undo record of 8: a was 1, b was 2, c was none; 8.delta: put a 5, remove b, put c 1
@@ -41,22 +41,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
-from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
 from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
-from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
-from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, Undo
+from minispark_stream.engine.state.hdfs_backed_state_store import HDFSBackedStateStore
+from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, HDFSBackedStateStoreMap, Undo
+from minispark_stream.engine.state.large.columnar_map import ColumnarMap
 from minispark_stream.engine.state.replay import deltas
 from minispark_stream.engine.state.state_files import Loaded, files_of
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import (
-    Found,
-    Index,
     LoadedFrom,
-    PrefixesOf,
     StateStoreConf,
     StateStoreId,
     StateStoreMetrics,
@@ -66,11 +64,33 @@ from minispark_stream.engine.state.state_store import (
 logger = logging.getLogger(__name__)
 
 
-class HDFSBackedStateStoreProvider:
-    """Loads and commits the versions of one store. `new_entries` makes an empty map for its keys and values."""
+class Sharing(ABC):
+    """(7) How a provider shares a large map with other processes (large/sharing.py)."""
 
-    def __init__(self, store_id: StateStoreId, conf: StateStoreConf, new_entries: Callable[[], Entries] = ColumnarMap):
-        self.store_id, self.conf, self._new_entries = store_id, conf, new_entries
+    is_taken_over = False  # whether another process has left the map
+
+    @abstractmethod
+    def take(self, provider: HDFSBackedStateStoreProvider) -> None:
+        """The store is needed: take over the map as the last process has left it."""
+
+    @abstractmethod
+    def lay_down(self, provider: HDFSBackedStateStoreProvider) -> None:
+        """The store is no longer needed: leave the map to whoever needs it next."""
+
+    @abstractmethod
+    def let_go(self) -> None:
+        """What was taken may no longer be true of the map."""
+
+    @abstractmethod
+    def is_shared(self, provider: HDFSBackedStateStoreProvider) -> bool: ...
+
+
+class HDFSBackedStateStoreProvider:
+    """Loads and commits the versions of one store. (7) `share` is how it is shared when it is large; None: it is not."""
+
+    def __init__(self, store_id: StateStoreId, conf: StateStoreConf, share: Callable[[], Sharing] | None = None):
+        self.store_id, self.conf, self._share = store_id, conf, share
+        self.sharing: Sharing | None = None
         self.files = files_of(store_id, conf)
         self.lock: AbstractContextManager[object] = threading.RLock()
         self.loaded_map_cache_hit_count = 0
@@ -81,7 +101,9 @@ class HDFSBackedStateStoreProvider:
         self.forget()
 
     def forget(self) -> None:
-        self.map = self._new_entries()
+        if self.sharing is not None:
+            self.sharing.let_go()
+        self.map: Entries = HDFSBackedStateStoreMap()
         self.version = 0
         self.undo_records: dict[int, Undo] = {}  # of version n: back to n - 1
         self.identities: dict[int, object] = {}
@@ -89,22 +111,55 @@ class HDFSBackedStateStoreProvider:
 
     def get_store(self, version: int, unique_id: str | None = None) -> HDFSBackedStateStore:
         with self.lock:
-            if self.open_store is not None:
-                self.open_store.abort()
-            self.files.opens(version, unique_id)
-            self.load(version)
-            self.open_store = HDFSBackedStateStore(self, version)
-            self._found_at_opening = self.files.identity(version + 1)
-            return self.open_store
+            self._begin()
+            try:
+                self.files.opens(version, unique_id)
+                self.load(version)
+                self.open_store = HDFSBackedStateStore(self, version)
+                self._found_at_opening = self.files.identity(version + 1)
+                return self.open_store
+            except BaseException:
+                self.done()
+                raise
 
     def is_near(self, version: int, unique_id: str | None = None) -> bool:
         """Whether `version` is in memory, or can be reached by a few deltas."""
         with self.lock:
-            self.files.opens(version, unique_id)
-            return self.version > 0 and (self._is_in_memory(version) or self._can_catch_up(version))
+            if self.sharing is not None:
+                self._begin()
+            try:
+                self.files.opens(version, unique_id)
+                return self.version > 0 and (self._is_in_memory(version) or self._can_catch_up(version))
+            finally:
+                if self.sharing is not None:
+                    self.done()
+
+    def _begin(self) -> None:
+        if self.open_store is not None:
+            self.open_store.abort()
+        if self.sharing is not None:
+            self.sharing.take(self)
 
     def done(self) -> None:
         self.open_store = None  # which also ends the circle of the two, so that no collector is needed to free them
+        if self.sharing is not None:
+            self.sharing.lay_down(self)
+
+    def begin_to_share(self) -> None:
+        if self.sharing is None and self._share is not None:
+            self.sharing = self._share()
+
+    @property
+    def is_shared(self) -> bool:
+        return self.sharing is not None and self.sharing.is_shared(self)
+
+    def entries(self, rows: int) -> Entries:
+        """(7) The map, which is to look for this many rows, or to take them."""
+        few = len(self.map) + rows <= self.conf.max_rows_in_dict
+        if not few and isinstance(self.map, HDFSBackedStateStoreMap) and not self.map.has_indexes:
+            self.begin_to_share()
+            self.map = ColumnarMap.of(self.map, shared=self.sharing is not None)
+        return self.map
 
     # -- (1) loading --------------------------------------------------------------------------------------------
 
@@ -115,7 +170,8 @@ class HDFSBackedStateStoreProvider:
             raise state_error("CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION", text, "58030", version=version)
         self.snapshot_was_repaired = False
         if self._is_in_memory(version):
-            self.loaded_from = LoadedFrom.MEMORY if version else LoadedFrom.NEW
+            taken_over = self.sharing is not None and self.sharing.is_taken_over
+            self.loaded_from = LoadedFrom.NEW if version == 0 else LoadedFrom.TAKEN_OVER if taken_over else LoadedFrom.MEMORY
             self.loaded_map_cache_hit_count += version > 0
             while self.version > version:
                 self.roll_back(self.undo_records.pop(self.version))
@@ -152,30 +208,33 @@ class HDFSBackedStateStoreProvider:
         """Begin with the newest snapshot that can be read, or with an empty map."""
         self.forget()
         base = load_snapshot(self.files, self.conf, version)  # (6)
-        self.map.apply(base.changes)
+        self._apply(base.changes)
         self.snapshot_was_repaired = base.was_repaired
         self.version, self.identities[base.version] = base.version, base.identity
 
     def _apply_deltas_up_to(self, version: int) -> None:
         for v, identity, changes in deltas(self.files, self.version, version):
-            with self.changing() as entries:
-                entries.apply(self.files.onto(entries, changes))
+            self._apply(changes)
             self._becomes(v, None, identity)
+
+    def _apply(self, changes: Sequence[Change]) -> None:
+        with self.changing(sum(len(keys) for keys, _ in changes)) as entries:
+            entries.apply(self.files.onto(entries, changes))
 
     # -- (3), (4) changing --------------------------------------------------------------------------------------
 
     @contextmanager
-    def changing(self) -> Iterator[Entries]:
-        """The map. If a change of it fails halfway, nobody can say what it contains, so it is never used again."""
+    def changing(self, rows: int) -> Iterator[Entries]:
+        """The map, to change this many rows. If it fails halfway, nobody can say what it contains: it is never used again."""
         try:
-            yield self.map
+            yield self.entries(rows)
         except BaseException:
             self.open_store = None
             self.forget()
             raise
 
     def roll_back(self, undo: Undo) -> None:
-        with self.changing() as entries:
+        with self.changing(0) as entries:
             entries.apply(reversed(undo))
 
     def commit(self, undo: Undo, changes: Sequence[Change]) -> None:
@@ -210,91 +269,3 @@ class HDFSBackedStateStoreProvider:
         loaded = Loaded(self.loaded_map_cache_hit_count, self.loaded_map_cache_miss_count, self.snapshot_was_repaired, size)
         custom = self.files.custom_metrics(loaded)
         return StateStoreMetrics(len(self.map), size + undo, custom, self.files.unique_id(self.version))
-
-
-class HDFSBackedStateStore:
-    """(3) A version that is open for changes (a `StateStore`, see state_store.py)."""
-
-    def __init__(self, provider: HDFSBackedStateStoreProvider, version: int):
-        self.version = version
-        self._provider = provider
-        self._state = "UPDATING"
-        self._undo: Undo = []
-        self._changes: list[Change] = []  # what the delta file will hold, in order
-        self._metrics: StateStoreMetrics | None = None
-
-    def __str__(self) -> str:
-        return f"HDFSStateStore[{self._provider.files}, version={self.version}]"
-
-    def get(self, keys: Sequence[bytes]) -> tuple[Table, Sequence[bytes]]:
-        is_there, values = self._entries().get(keys)
-        return is_there, self._provider.files.found(values)
-
-    def rows(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        keys, values = self._entries().rows()
-        return keys, self._provider.files.found(values, keys)
-
-    def prefix_scan(self, prefixes: Sequence[bytes], prefixes_of: PrefixesOf) -> Found:
-        return self._entries().prefix_scan(prefixes, prefixes_of)
-
-    def index(self, name: Hashable, make: Callable[[], Index]) -> Index:
-        return self._entries().index(name, make)
-
-    @property
-    def num_keys(self) -> int:
-        return len(self._entries())
-
-    def put(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        with self._provider.lock:
-            self._verify_updating("put")
-            if len(keys) != len(values):
-                raise ValueError(f"Cannot put {len(keys)} keys with {len(values)} values")
-            with self._provider.changing() as entries:
-                self._undo += entries.put(keys, values)
-            self._changes.append((keys, values))
-
-    def remove(self, keys: Sequence[bytes]) -> int:
-        with self._provider.lock:
-            self._verify_updating("remove")
-            with self._provider.changing() as entries:
-                removed, before = entries.remove(keys)
-            self._undo.append((removed, before))
-            self._changes.append((removed, [None] * len(removed)))
-            return len(removed)
-
-    def commit(self) -> int:
-        with self._provider.lock:
-            try:
-                self._verify_updating("commit")
-                self._provider.commit(self._undo, self._changes)
-            except Exception as e:
-                text = f"Error writing state store files for provider {self}. "
-                text += f"Cannot perform commit during state checkpoint. The reason: {e}."
-                raise state_error("CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", text, "58030", providerClass=self) from e
-            self._state, self._undo, self._changes = "COMMITTED", [], []
-            self._metrics = self._provider.metrics()
-            return self.version + 1
-
-    def abort(self) -> None:
-        with self._provider.lock:
-            if self._state == "UPDATING" and self._provider.open_store is self:
-                self._provider.roll_back(self._undo)
-                self._state, self._undo, self._changes = "ABORTED", [], []
-            if self._provider.open_store is self:
-                self._provider.done()
-
-    def metrics(self) -> StateStoreMetrics:
-        """The metrics as they were at the commit, or, before that, as they are now."""
-        with self._provider.lock:
-            return self._metrics or self._provider.metrics()
-
-    def _entries(self) -> Entries:
-        """The map, as long as it is at this store's version."""
-        if self._provider.open_store is not self:
-            raise ValueError(f"{self} is over: it was aborted, the store was opened again, or a change of it broke off")
-        return self._provider.map
-
-    def _verify_updating(self, operation: str) -> None:
-        if self._state != "UPDATING":
-            raise ValueError(f"Cannot {operation} after already committed or aborted")
-        self._entries()

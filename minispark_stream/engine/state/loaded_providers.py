@@ -13,7 +13,8 @@ memory, it checks whether another process has written the file (hdfs_backed_stat
    memory: half of the machine's memory, divided by the number of its cores. What a store takes is asked only after it was used,
    so a task does not take longer because many other stores are loaded.
 4. In a task, a large table is in memory that the workers of an executor share, so another worker can continue with it
-   (shared_provider.py). If one worker drops it, the others still have it.
+   (large/sharing.py). If one worker drops it, the others still have it. As long as all stores of an executor are small, nothing
+   is shared: the first large store makes the folder of tickets, in which the workers look from then on.
 
     worker 1     opens 0/3 at version 7, commits 8; opens 0/3 at version 8     nothing is read
     worker 2     opens 0/3 at version 8               a large table is shared, so nothing is read; else the files of 1 to 8 are
@@ -31,12 +32,13 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from functools import partial
 
-from minispark_stream.engine.state.fast.shared_memory import most_shared
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
+from minispark_stream.engine.state.large.shared_memory import most_shared
+from minispark_stream.engine.state.large.shared_tables import SharedTables
+from minispark_stream.engine.state.large.sharing import SharingByTicket
 from minispark_stream.engine.state.row_format import RowFormat
-from minispark_stream.engine.state.shared_provider import SharedProvider
-from minispark_stream.engine.state.shared_tables import SharedTables
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
 
 
@@ -64,9 +66,10 @@ class LoadedProviders:
             self._drop_useless(store_id.checkpoint_root, conf, version)
             provider = self._take_out(store_id) or self._new(store_id, conf)
             self._drop_unused()
-            if self._shared is not None and (most := conf.max_shared_memory_mb):
-                oldest = version - conf.min_deltas_for_snapshot
-                self._shared.tidy(_half_of_memory() if most < 0 else most << 20, store_id.checkpoint_root, oldest)
+            if (shared := self._in_use(conf)) is not None:
+                provider.begin_to_share()
+                most, oldest = conf.max_shared_memory_mb, version - conf.min_deltas_for_snapshot
+                shared.tidy(_half_of_memory() if most < 0 else most << 20, store_id.checkpoint_root, oldest)
             self._keep(store_id, provider)
             return provider
 
@@ -76,6 +79,8 @@ class LoadedProviders:
             provider = self._providers.get(store_id)
             if provider is None or provider.conf != conf:
                 provider = self._new(store_id, conf)
+            if self._in_use(conf) is not None:
+                provider.begin_to_share()
             if is_near := provider.is_near(version, unique_id):
                 self._keep(store_id, provider)
             return is_near
@@ -87,12 +92,16 @@ class LoadedProviders:
         """
         with self._lock:
             provider = self._providers.get(store_id)
-            return None if provider is None else (provider.loaded_from, _is_shared(provider))
+            return None if provider is None else (provider.loaded_from, provider.is_shared)
 
     def _new(self, store_id: StateStoreId, conf: StateStoreConf) -> HDFSBackedStateStoreProvider:  # (4)
-        if self._shared is None or conf.max_shared_memory_mb == 0:
-            return HDFSBackedStateStoreProvider(store_id, conf)
-        return SharedProvider(store_id, conf, self._shared.store(store_id))
+        shared = self._shared if conf.max_shared_memory_mb else None
+        return HDFSBackedStateStoreProvider(store_id, conf, None if shared is None else partial(_by_ticket, shared, store_id))
+
+    def _in_use(self, conf: StateStoreConf) -> SharedTables | None:  # (4)
+        """The tables that workers share, if any of them has made one by now."""
+        shared = self._shared if conf.max_shared_memory_mb else None
+        return shared if shared is not None and os.path.isdir(shared.folder) else None
 
     def _keep(self, store_id: StateStoreId, provider: HDFSBackedStateStoreProvider) -> None:
         self._providers[store_id] = provider
@@ -108,7 +117,7 @@ class LoadedProviders:
             return
         for store_id, provider in list(self._providers.items()):
             is_of_query = store_id.checkpoint_root == checkpoint_root
-            is_behind = provider.version + conf.min_deltas_for_snapshot < version and not _is_shared(provider)
+            is_behind = provider.version + conf.min_deltas_for_snapshot < version and not provider.is_shared
             if is_of_query and (provider.conf != conf or is_behind):
                 self._take_out(store_id)
         loaded = {store_id.checkpoint_root for store_id in self._providers}
@@ -119,11 +128,11 @@ class LoadedProviders:
         for store_id in used:
             if (provider := self._take_out(store_id)) is not None:
                 self._providers[store_id] = provider
-                if _is_shared(provider):
+                if provider.is_shared:
                     self._common[store_id] = None
                 else:
                     self._own[store_id] = provider.map.memory_used_bytes
-        while len(self._common) > most_shared():
+        while self._common and len(self._common) > most_shared():
             self._take_out(next(iter(self._common)))
         while sum(self._own.values()) > self._max_bytes:
             self._take_out(next(iter(self._own)))
@@ -134,8 +143,8 @@ class LoadedProviders:
                 self._take_out(store_id)
 
 
-def _is_shared(provider: HDFSBackedStateStoreProvider) -> bool:
-    return isinstance(provider, SharedProvider) and provider.table() is not None
+def _by_ticket(shared: SharedTables, store_id: StateStoreId) -> SharingByTicket:
+    return SharingByTicket(shared.store(store_id))
 
 
 def this_worker() -> str:
@@ -161,10 +170,7 @@ def shared_by_workers() -> SharedTables | None:
     is_worker = any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
     if not folder or not is_worker or not os.access(f"/proc/{os.getppid()}/fd", os.R_OK | os.X_OK):
         return None
-    try:
-        return SharedTables(f"{folder}/minispark_stream-state")
-    except OSError:
-        return None
+    return SharedTables(f"{folder}/minispark_stream-state")
 
 
 LOADED_PROVIDERS = LoadedProviders(share_of_memory(), shared_by_workers())

@@ -109,7 +109,8 @@ class StateStoreConf:
 
     Because of the id, a new run does not use the stores that an earlier run has in memory (StateStoreProviderId).
     `max_shared_memory_mb` is a conf of this engine: how much memory may be taken by the tables that the workers of an executor
-    share (-1: half of the machine's memory, 0: they share none).
+    share (-1: half of the machine's memory, 0: they share none). So is `max_rows_in_dict`: a store with more rows is kept in
+    arrays instead of a dict. A batch of half as many rows takes the same time in both; a smaller one is faster in a dict.
     `new_files` makes the files of a store (None: as the HDFS-backed provider does).
     """
 
@@ -124,6 +125,7 @@ class StateStoreConf:
     file_checksum_enabled: bool = _conf("checkpoint.fileChecksum.enabled", True)
     changelog_checkpointing_enabled: bool = _conf("stateStore.rocksdb.changelogCheckpointing.enabled", False)
     max_shared_memory_mb: int = _conf("stateStore.maxSharedMemoryMB", -1)
+    max_rows_in_dict: int = _conf("stateStore.maxRowsInDict", 1000)
     merge_operator_version: int = _conf("stateStore.rocksdb.mergeOperatorVersion", 2)
     format_validation_enabled: bool = _conf("stateStore.formatValidation.enabled", True)
     skip_nulls_for_stream_stream_joins: bool = _conf("stateStore.skipNullsForStreamStreamJoins.enabled", False)
@@ -178,7 +180,7 @@ class LoadedFrom:
 
     NEW = "new"  # the store is still empty
     MEMORY = "memory"  # the process had this version in memory
-    TAKEN_OVER = "taken over"  # another worker had it in shared memory (shared_provider.py)
+    TAKEN_OVER = "taken over"  # another worker had it in shared memory (large/sharing.py)
     DELTAS = "deltas"  # the process had an older version, and read the deltas after it
     FILES = "files"  # it read the newest snapshot and all deltas after that
 

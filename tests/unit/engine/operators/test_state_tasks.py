@@ -185,6 +185,7 @@ def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) 
     join = Join("Inner", StructType().add("field0", LongType()), None, (side, side))
     keys, times = [1, 1, 1, 2, None, 1, 3], [5, 90, 6, 7, 8, 91, 92]
     task = build_task(tmp_path, 0, join)
+    task = replace(task, info=replace(task.info, conf=StateStoreConf(max_rows_in_dict=0)))
     with task.info.open_stores(0, *task.store_names) as stores:
         left, _ = task.buffers.sides(task.join, stores)
         numbers = number_keys(join.keys, [pa.array(keys)], len(keys))

@@ -16,7 +16,7 @@ from pyspark.errors import SparkRuntimeException
 
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
-from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
+from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.maintenance import MaintenanceRound
@@ -150,9 +150,9 @@ class _Unheard:
 def test_nothing_is_used_again_of_a_change_that_broke_off(store_id: StateStoreId, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when memory ran out within it: the map holds part of it, and nothing says how to undo that."""
 
-    put = ColumnarMap.put
+    put = HDFSBackedStateStoreMap.put
 
-    def half_done(self: ColumnarMap, keys: list[bytes], values: list[bytes]) -> None:
+    def half_done(self: HDFSBackedStateStoreMap, keys: list[bytes], values: list[bytes]) -> None:
         put(self, keys[:1], values[:1])
         raise MemoryError
 
@@ -161,7 +161,7 @@ def test_nothing_is_used_again_of_a_change_that_broke_off(store_id: StateStoreId
     store = of.get_store(1)
     store.put([OTHER], [b"3" * 16])
     with monkeypatch.context() as patch:
-        patch.setattr(ColumnarMap, "put", half_done)
+        patch.setattr(HDFSBackedStateStoreMap, "put", half_done)
         with pytest.raises(MemoryError):
             store.put([KEY], [b"2" * 16])
     with pytest.raises(ValueError, match="a change of it broke off"):

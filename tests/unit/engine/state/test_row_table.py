@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from minispark_stream.engine.checkpointing import unsafe_row
 from minispark_stream.engine.checkpointing.unsafe_row import Rows, Shape, are_among, as_arrow, chosen
 from minispark_stream.engine.operators.columns import distinct
-from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
-from minispark_stream.engine.state.fast.row_table import RowTable
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, HDFSBackedStateStoreMap
+from minispark_stream.engine.state.large.columnar_map import ColumnarMap
+from minispark_stream.engine.state.large.row_table import RowTable
 
 LONG = Shape(8, differ=False)
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
-from minispark_stream.engine.state import shared_tables
-from minispark_stream.engine.state.fast.row_table import RowTable
-from minispark_stream.engine.state.fast.shared_memory import SharedMemory
+from minispark_stream.engine.state.large import shared_tables
+from minispark_stream.engine.state.large.row_table import RowTable
+from minispark_stream.engine.state.large.shared_memory import SharedMemory
+from minispark_stream.engine.state.large.shared_tables import SharedTables
 from minispark_stream.engine.state.loaded_providers import LoadedProviders
-from minispark_stream.engine.state.shared_tables import SharedTables
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
 
@@ -231,7 +231,7 @@ def test_another_run_of_the_query_trusts_the_files_only(tmp_path: Path, read: li
 def test_the_memory_is_bounded(tmp_path: Path, read: list[str]) -> None:
     one, two = Worker(tmp_path, StateStoreConf(max_shared_memory_mb=1)), Worker(tmp_path, StateStoreConf(max_shared_memory_mb=1))
     one.batch(0, np.arange(4 * KEYS), 1)  # more than 2 MB
-    table = next(iter(one.providers._providers.values())).table()  # type: ignore[attr-defined]
+    table = next(iter(one.providers._providers.values())).map.in_memory()  # type: ignore[attr-defined]
     memory = SharedMemory.at(table.address)
     assert memory is not None and memory.bytes.any()
     two.batch(1, np.array([7]), 2)
@@ -246,7 +246,7 @@ def test_what_is_too_far_behind_is_given_back(tmp_path: Path, read: list[str]) -
     one.batch(0, np.arange(KEYS), 1)
     for version in range(1, 12):
         elsewhere.batch(version, np.array([7]), version)
-    table = next(iter(one.providers._providers.values())).table()  # type: ignore[attr-defined]
+    table = next(iter(one.providers._providers.values())).map.in_memory()  # type: ignore[attr-defined]
     memory = SharedMemory.at(table.address)
     for version, is_there in ((11, True), (12, False)):
         one.providers.provider(StateStoreId(str(tmp_path / "state"), 0, 1), CONF, version)  # another partition
@@ -260,7 +260,23 @@ def test_none_in_common(tmp_path: Path, read: list[str]) -> None:
     one, two = (Worker(tmp_path, StateStoreConf(max_shared_memory_mb=0)) for _ in range(2))
     one.batch(0, np.arange(KEYS), 1)
     assert two.contents(1) == expected()
-    assert (read, os.listdir(tmp_path / "tickets")) == (["1.delta"], [])
+    assert read == ["1.delta"] and not (tmp_path / "tickets").exists()
+
+
+def test_a_store_is_shared_from_the_batch_on_in_which_it_becomes_large(tmp_path: Path, read: list[str]) -> None:
+    """Before, each worker has a dict of its own and reads the deltas of the others."""
+    one, two = Worker(tmp_path), Worker(tmp_path)
+    one.batch(0, np.arange(600), 1)
+    assert two.contents(1) == dict.fromkeys(range(600), 1)
+    assert one.where() == ("new", False) and two.where() == ("files", False) and not (tmp_path / "tickets").exists()
+    one.batch(1, np.arange(600, KEYS), 1)
+    read.clear()
+    for worker in (two, one):
+        assert worker.contents(2) == expected()
+        assert worker.where() == ("taken over", True)
+    two.batch(1, np.arange(10), 5)  # undoes the batch in which it became large, which was another worker's
+    assert one.contents(2) == dict.fromkeys(range(600), 1) | dict.fromkeys(range(10), 5)
+    assert read == []
 
 
 def test_a_query_that_has_nothing_in_common_leaves_the_tables_of_others(tmp_path: Path, read: list[str]) -> None:

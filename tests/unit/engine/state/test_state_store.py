@@ -19,7 +19,6 @@ from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.lz4_block import compress, decompress
 from minispark_stream.engine.checkpointing.unsafe_row import Rows
 from minispark_stream.engine.state import maintenance
-from minispark_stream.engine.state.fast.columnar_map import ColumnarMap
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import LoadedProviders, get_store, unload_stores
@@ -373,9 +372,9 @@ def test_the_cost_of_a_batch_does_not_grow_with_the_state(state: Path) -> None:
 def test_plain_and_fast_entries_write_the_same_files(tmp_path: Path) -> None:
     """Versions, a batch that was begun and forgotten, and one that runs again."""
     files = []
-    for name, new_entries in (("plain", HDFSBackedStateStoreMap), ("fast", ColumnarMap)):
+    for name, most in (("plain", 1000), ("fast", 0), ("grows", 2)):
         state = tmp_path / name
-        provider = HDFSBackedStateStoreProvider(store_id(state), CONF, new_entries)
+        provider = HDFSBackedStateStoreProvider(store_id(state), StateStoreConf(max_rows_in_dict=most))
         for version, keys in ((0, [A, B]), (1, [B, C]), (1, [C])):
             provider.get_store(version).put(keys, [TWO] * len(keys))
             store = provider.get_store(version)
@@ -383,7 +382,7 @@ def test_plain_and_fast_entries_write_the_same_files(tmp_path: Path) -> None:
             store.remove([A])
             store.commit()
         files.append([(state / f"0/0/{version}.delta").read_bytes() for version in (1, 2)])
-    assert files[0] == files[1]
+    assert files[0] == files[1] == files[2]
 
 
 def test_metrics_have_sparks_names(state: Path) -> None:
@@ -838,11 +837,11 @@ def test_a_process_drops_the_stores_that_are_of_no_use(state: Path) -> None:
 def test_a_task_looks_only_at_the_store_that_was_used_last(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def takes(entries: ColumnarMap) -> int:
+    def takes(entries: HDFSBackedStateStoreMap) -> int:
         asked.append(entries)
         return 100
 
-    monkeypatch.setattr(ColumnarMap, "memory_used_bytes", property(takes))
+    monkeypatch.setattr(HDFSBackedStateStoreMap, "memory_used_bytes", property(takes))
     loaded = LoadedProviders(max_bytes=1_000_000)
     for partition in range(200):
         loaded.provider(store_id(state, partition), CONF, 0)

@@ -19,7 +19,7 @@ import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, comparable
-from minispark_stream.engine.state.fast.row_table import RowTable
+from minispark_stream.engine.state.large.row_table import RowTable
 from minispark_stream.engine.state.state_store import Found, PrefixesOf
 
 NONE = -1

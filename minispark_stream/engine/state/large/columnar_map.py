@@ -9,7 +9,7 @@ It does the same as engine/state/hdfs_backed_state_store_map.py, with the same s
 2. When a row is too large for a table of rows that differ in size, or when somebody asks for single rows or an index, the
    entries are moved to a dict, and stay there.
 3. A table may be `shared`: then another process can continue with it where this one has stopped, and the other way round
-   (`in_memory`, `attach`). The processes agree elsewhere on who may use it (engine/state/shared_tables.py).
+   (`in_memory`, `attach`). The processes agree elsewhere on who may use it (engine/state/large/shared_tables.py).
 
     put(1 -> x, 2 -> y)    a table       undone by: remove 1, 2
     get([1])               a dict        x
@@ -25,10 +25,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Table
-from minispark_stream.engine.state.fast.prefix_index import PrefixIndex
-from minispark_stream.engine.state.fast.row_table import RowTable, TableInMemory
-from minispark_stream.engine.state.fast.shared_memory import SharedMemory
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap, Undo
+from minispark_stream.engine.state.large.prefix_index import PrefixIndex
+from minispark_stream.engine.state.large.row_table import RowTable, TableInMemory
+from minispark_stream.engine.state.large.shared_memory import SharedMemory
 from minispark_stream.engine.state.state_records import Change
 from minispark_stream.engine.state.state_store import Found, Index, PrefixesOf
 
@@ -42,6 +42,13 @@ class ColumnarMap:
         self._shared = shared
         self._entries: RowTable | HDFSBackedStateStoreMap | None = None
         self._prefixes: PrefixIndex | None = None
+
+    @staticmethod
+    def of(small: HDFSBackedStateStoreMap, shared: bool) -> ColumnarMap:
+        """The entries of a dict that has become large."""
+        large, (keys, values) = ColumnarMap(shared), small.rows()
+        large.apply([(Rows.of(keys), Rows.of(values))] if keys else [])
+        return large
 
     def __len__(self) -> int:
         return len(self._entries or ())

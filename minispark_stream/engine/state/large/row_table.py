@@ -32,7 +32,7 @@ import numpy as np
 
 from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows, Shape, Table, pieces
-from minispark_stream.engine.state.fast.shared_memory import Address, SharedMemory
+from minispark_stream.engine.state.large.shared_memory import Address, SharedMemory
 from minispark_stream.engine.state.state_records import Change
 
 FREE = -1

@@ -3,7 +3,7 @@
 Models: nothing of Spark, whose executor has each store once, for all of its tasks.
 
 1. A worker that no longer needs a store lays down its *ticket*, a small file that says which version is in memory, what undoes
-   the last versions, and where the memory of the table is (fast/shared_memory.py).
+   the last versions, and where the memory of the table is (shared_memory.py).
 2. A worker that needs the store *takes* the ticket, by giving the file a name of its own, which only one worker can do. Until
    it lays the ticket down again, nobody else uses that memory. So nobody sees a table while it is being changed.
 3. If a living process has taken the ticket, others wait for it, but at most WAIT_S seconds. A task that hangs, or outlives its
@@ -19,7 +19,7 @@ Models: nothing of Spark, whose executor has each store once, for all of its tas
     worker 2     is killed before it lays 0/3 down; worker 1 finds no ticket, and loads version 8 from the files
 
 The folder of the tickets is inside the folder that Spark makes for the blocks of an executor and deletes at its end. So the
-workers of one executor share their tables. A store that is a dict (fast/columnar_map.py), or small, has no ticket: each worker
+workers of one executor share their tables. A store that is a dict (columnar_map.py), or small, has no ticket: each worker
 has its own copy.
 
 Shown by tests/unit/engine/state/test_shared_tables.py::test_another_worker_goes_on_with_the_same_table.
@@ -35,9 +35,9 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from minispark_stream.engine.state.fast.row_table import TableInMemory
-from minispark_stream.engine.state.fast.shared_memory import Address, SharedMemory
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Undo
+from minispark_stream.engine.state.large.row_table import TableInMemory
+from minispark_stream.engine.state.large.shared_memory import Address, SharedMemory
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 
 WAIT_S = 1.0
@@ -133,11 +133,12 @@ class SharedTables:
     """All tickets of an executor, in `folder`."""
 
     def __init__(self, folder: str):
-        self._folder, self._looked = folder, 0.0
-        os.makedirs(folder, exist_ok=True)
+        self.folder, self._looked = folder, 0.0
 
     def store(self, store_id: StateStoreId) -> SharedStore:
-        return SharedStore(self._folder, store_id)
+        with suppress(OSError):  # then no ticket can be laid down
+            os.makedirs(self.folder, exist_ok=True)
+        return SharedStore(self.folder, store_id)
 
     def tidy(self, max_bytes: int, checkpoint_root: str, oldest: int) -> None:
         """Delete tickets and tables that are of no use any more.
@@ -151,8 +152,8 @@ class SharedTables:
             return
         self._looked = time.monotonic()
         tables: list[tuple[int, str, Head]] = []
-        for name in _names(self._folder):
-            path = f"{self._folder}/{name}"
+        for name in _names(self.folder):
+            path = f"{self.folder}/{name}"
             if _is_of_the_dead(name):  # (4)
                 _delete(path)
                 continue
