@@ -1,0 +1,29 @@
+"""How much of the package a first reader meets: the lines that run for four small queries, and in how many files."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from minispark_stream import MiniSparkSession
+from minispark_stream.tools.compare.prepared import confs_set
+from tests.way import QUERIES, lines_of
+
+# The most lines and files. These numbers may only fall: lower them when the way has become shorter. There is room for some 30 lines,
+# because it differs from run to run which worker has which state.
+MOST = {
+    "windowed count": (2560, 87),
+    "deduplication": (2410, 83),
+    "limit": (2260, 82),
+    "filter": (1440, 53),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_way_does_not_become_longer(mini: MiniSparkSession, spark: SparkSession, name: str) -> None:
+    with confs_set(spark, {"spark.sql.streaming.stateStore.maxSharedMemoryMB": "0"}):  # large states of other tests change nothing
+        lines_of(mini, QUERIES[name])  # what is only done the first time in a session
+        lines = lines_of(mini, QUERIES[name])
+    most_lines, most_files = MOST[name]
+    assert len(lines) <= most_lines
+    assert len({file for file, _ in lines}) <= most_files
