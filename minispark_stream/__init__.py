@@ -10,7 +10,7 @@ from minispark_stream.engine.spark_versions import MODEL, installed
 if TYPE_CHECKING:
     from minispark_stream.lens.view.play import play
     from minispark_stream.low_latency_memory_stream import LowLatencyMemoryStream
-    from minispark_stream.registry import register_sink, register_source
+    from minispark_stream.registry import register_operator, register_sink, register_source
     from minispark_stream.session import MiniSparkSession
     from minispark_stream.tools.compare.live import live
     from minispark_stream.tools.compare.side_by_side import side_by_side
@@ -37,6 +37,7 @@ _HOME = {
     "live": "tools.compare.live",
     "metrics": "tools.monitoring.from_files",
     "play": "lens.view.play",
+    "register_operator": "registry",
     "register_sink": "registry",
     "register_source": "registry",
     "repair": "tools.operations.repair",
@@ -57,6 +58,7 @@ __all__ = [
     "live",
     "metrics",
     "play",
+    "register_operator",
     "register_sink",
     "register_source",
     "repair",
@@ -68,7 +70,8 @@ __all__ = [
 
 
 _OF_THE_MODEL = (
-    "LowLatencyMemoryStream", "MiniSparkSession", "register_sink", "register_source", "side_by_side", "what_if",
+    "LowLatencyMemoryStream", "MiniSparkSession", "register_operator", "register_sink", "register_source", "side_by_side",
+    "what_if",
 )
 
 

@@ -10,6 +10,8 @@ Models: DataFrame.writeStream (From query to the plan).
    stream.
 5. `explain()`, `sameSemantics()` and `semanticHash()` see the leaves that Spark's own engine would have.
 
+6. `groupBy(...).operator(name, **options)` puts an operator that was registered (registry.py) on a stream of the model.
+
        table.join(stream, "k").writeStream     the model's DataStreamWriter, although `table` is a plain DataFrame
        spark.readStream ... .writeStream       Spark's DataStreamWriter
 
@@ -23,12 +25,14 @@ from functools import wraps
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 
+from minispark_stream.engine.operators.registered_operator import with_operator
 from minispark_stream.engine.plan.streaming_relation import as_in_spark, model_session_of, with_leaves_alone
 from minispark_stream.readwriter import DataStreamWriter
+from minispark_stream.registry import create_operator
 
 
 def _write_stream(df: DataFrame) -> SparkDataStreamWriter:
@@ -77,11 +81,23 @@ _LOOKING = {name: _looking(getattr(ClassicDataFrame, name)) for name in ("explai
 _HINTING = {name: _with_hint(action) for name, action in _ACTIONS.items()}
 
 
+def _operator(grouped: GroupedData, name: str, **options: Any) -> DataFrame:
+    """What the operator that is registered as `name` emits for these groups.
+
+    Raises:
+        AnalysisException: the name is unknown, or the DataFrame is not a stream of the model.
+    """
+    if model_session_of(grouped._df) is None:
+        raise AnalysisException(message=f"The operator '{name}' needs a stream of a MiniSparkSession.")
+    return with_operator(grouped, name, create_operator(name, options))
+
+
 def let_data_frames_choose_their_engine() -> None:
     """Give PySpark's DataFrame a `writeStream` that looks at the plan; calling it again changes nothing.
 
     A query may begin at any DataFrame, so the engine is chosen at `writeStream`, where every query begins.
     """
     ClassicDataFrame.writeStream = _WRITE_STREAM  # type: ignore[method-assign,assignment]
+    GroupedData.operator = _operator  # type: ignore[attr-defined]
     for name, method in {**_HINTING, **_LOOKING}.items():
         setattr(ClassicDataFrame, name, method)

@@ -1,4 +1,4 @@
-"""The names for `format(...)`: the sources and sinks of the model, and those that you add.
+"""The names for `format(...)`: the sources and sinks of the model, and those that you add; and the operators that you add.
 
 Models: DataSource.lookupDataSource (Source and Sink documents: short names), StreamSourceProvider and StreamSinkProvider,
 whose arguments the factories take.
@@ -39,6 +39,9 @@ Here are a source that returns two more numbers in each batch, and a sink that k
     minispark_stream.register_source("count", count)
     minispark_stream.register_sink("count", lambda session, options, partition_columns, output_mode: Keep())
 
+`df.groupBy("k").operator("every_nth", n=3)` looks the name up in the same way, among what was given to `register_operator` and
+the entry points `minispark_stream.operators`; docs/extending.md has an operator.
+
 As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.sources"]
                                                             count = "my_package.counting:count"
 
@@ -60,6 +63,7 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm import files
 from minispark_stream.engine.jvm.builders import short_name
 from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.operators.operator_of_ones_own import Operator
 from minispark_stream.engine.operators.symmetric_hash_join import register_join_state_format
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.runtime.template import register_stateful_operator
@@ -88,6 +92,7 @@ from minispark_stream.extras.transform_with_state.transform_with_state import co
 
 SourceFactory = Callable[[SparkSession, StructType | None, Mapping[str, str]], StreamingRelation]
 SinkFactory = Callable[[SparkSession, Mapping[str, str], list[str], str], Sink]
+OperatorFactory = Callable[..., Operator]
 
 # (1)
 FILE_FORMATS = ("csv", "json", "text", "parquet", "orc", "xml", "binaryfile")
@@ -121,7 +126,7 @@ register_join_state_format("4", JoinByTime)
 register_state_store_provider(ROCKS_DB_PROVIDER, RocksDBStateFiles, RocksDBStateFilesWithIds)
 
 # (2)
-_registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}}
+_registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}, "operators": {}}
 
 
 def register_source(name: str, factory: SourceFactory) -> None:
@@ -150,6 +155,32 @@ def register_sink(name: str, factory: SinkFactory) -> None:
         ValueError: the name is one of the model's own.
     """
     _register("sinks", name, factory, tuple(SINKS))
+
+
+def register_operator(name: str, factory: OperatorFactory) -> None:
+    """Make `df.groupBy(...).operator(name, **options)` call `factory(**options)`.
+
+    Args:
+        name: the operator's name, which is also that in progress reports and in the checkpoint; a second registration replaces
+            the first.
+        factory: receives the options by their names; returns an Operator. Mostly it is the class itself.
+    """
+    _register("operators", name, factory, ())
+
+
+def create_operator(name: str, options: Mapping[str, Any]) -> Operator:
+    """The operator that `operator(name, **options)` adds to a query.
+
+    Raises:
+        AnalysisException: no operator has this name, or its entry point cannot be loaded.
+    """
+    factory: OperatorFactory | None = find("operators", name)
+    if factory is None:
+        known = [*_registered["operators"], *(point.name for point in entry_points(group="minispark_stream.operators"))]
+        raise AnalysisException(
+            message=f"No operator is registered as '{name}'. Registered are: {', '.join(sorted(set(known))) or 'none'}."
+        )
+    return factory(**options)
 
 
 def create_relation(spec: SourceSpec) -> StreamingRelation:
@@ -210,7 +241,7 @@ def _register(kind: str, name: str, factory: Any, taken: tuple[str, ...]) -> Non
 
 
 def find(kind: str, name: str) -> Any:
-    """The factory of a source or sink that is not the model's, or None; `kind` is "sources" or "sinks".
+    """The factory of a source, sink or operator that is not the model's, or None; `kind` is the plural of these words.
 
     Raises:
         AnalysisException: an entry point with that name cannot be loaded.

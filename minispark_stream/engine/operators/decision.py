@@ -23,6 +23,7 @@ from minispark_stream.engine.operators.columns import EventTime
 # What an operator keeps of rows that are not late: their groups, their sessions, their keys, the rows themselves, what a user's
 # function makes of them, or only how many have passed.
 GROUPS, SESSIONS, KEYS, ROWS, VALUES, COUNT = "groups", "sessions", "keys", "rows", "values", "count"
+OWN_WORDS = "own words"  # what an operator of one's own does with a row, it says itself
 # What it emits of what it keeps: what the batch has changed, all of it, or what leaves; None: something else.
 CHANGED, ALL, LEAVING = "changed", "all", "leaving"
 EMITS = {"update": CHANGED, "complete": ALL, "append": LEAVING}

@@ -42,6 +42,7 @@ from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
+from minispark_stream.engine.operators.registered_operator import NODE, compile_registered_operator, is_registered_operator
 from minispark_stream.engine.operators.stateful_aggregation_strategy import compile_aggregate
 from minispark_stream.engine.operators.streaming_deduplicate import compile_deduplicate
 from minispark_stream.engine.operators.streaming_global_limit import compile_global_limit
@@ -155,6 +156,8 @@ class _Compiler:
             return self._watermark(plan, way)
         if name in STATEFUL:
             return self._stateful(STATEFUL[name], plan, way)
+        if name == NODE and is_registered_operator(plan):
+            return self._stateful(compile_registered_operator, plan, way)
         if name == "UpdateEventTimeWatermarkColumn":
             return self._event_time_of_output(plan, way)
         if name == "GlobalLimit" and self._is_of_all_rows(children[0]):

@@ -22,6 +22,7 @@ from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_water
 
 # What the tasks tell about a row or a key, and about what is in the state (engine/operators/told.py).
 LATE, KEPT, DUPLICATE, BEYOND, PASSED = "late", "kept", "duplicate", "beyond the limit", "passed"
+TURNED_AWAY, OWN_WORDS = "turned away", "own words"  # by an operator of one's own, which says in its own words why
 REMOVED, EMITTED, FIRED = "removed", "emitted", "fired"
 MOST_TOLD = 1000  # a task that has so many rows or keys of a kind, or more, does not tell them
 AGGREGATES = ("groups", "sessions")  # what operators keep for which Spark merges the rows of a key into one row

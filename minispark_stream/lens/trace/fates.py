@@ -32,7 +32,9 @@ from minispark_stream.lens.trace.facts import (
     EMITTED,
     KEPT,
     LATE,
+    OWN_WORDS,
     PASSED,
+    TURNED_AWAY,
     BatchFacts,
     OperatorFacts,
     batch_facts,
@@ -44,7 +46,7 @@ from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
 
 UNKNOWN, LEFT_OUT = "not known", "left out"  # the tasks told nothing about a row; the row did not reach an operator
 SIDES = ("left", "right")  # of a join
-DROPPED = (LATE, DUPLICATE, BEYOND)
+DROPPED = (LATE, DUPLICATE, BEYOND, TURNED_AWAY)
 Place = tuple[int, int, int]  # of an emitted row: operator, number of the batch, place among the rows that it emitted there
 
 
@@ -211,7 +213,8 @@ class _Play:
         told = list(_looked_up(operator, ats))
         together = Counter(name_of(at.get("key")) for at in ats)
         holdings: dict[int, Holding | None] = {}
-        for what in (KEPT, DUPLICATE):  # (3); the row that was kept may come after its duplicates
+        held = () if operator.keeps == OWN_WORDS else (KEPT, DUPLICATE)
+        for what in held:  # (3); the row that was kept may come after its duplicates
             holdings |= {n: self.held.keep(batch, operator, ats[n], what) for n, (one, _) in enumerate(told) if one == what}
         return [
             {
@@ -233,9 +236,9 @@ def _looked_up(operator: OperatorFacts, ats: Sequence[Mapping[str, Any]]) -> Ite
         yield from ((_of_session(operator, at), "") for at in ats)
     else:
         by_row: dict[str, list[tuple[str, str]]] = {}
-        for what in (LATE, KEPT, PASSED, DUPLICATE, BEYOND):
-            for item in operator.told_of(what):
-                by_row.setdefault(_row_name(item), []).append((what, str(item.get("why") or "")))
+        told_of = [(what, item) for what in (LATE, KEPT, PASSED, DUPLICATE, BEYOND, TURNED_AWAY) for item in operator.told_of(what)]
+        for what, item in sorted(told_of, key=_place):
+            by_row.setdefault(_row_name(item), []).append((what, str(item.get("why") or "")))
         others = BEYOND if operator.keeps == "count" else UNKNOWN  # Spark itself has left out rows beyond a limit below
         for at in ats:
             told = by_row.get(_row_name(at))
@@ -253,6 +256,11 @@ def _of_session(operator: OperatorFacts, at: Mapping[str, Any]) -> str:
         if any(is_within(at.get("start"), at.get("time"), item) for item in items)
     ]
     return fits[0] if len(fits) == 1 else UNKNOWN
+
+
+def _place(told: tuple[str, Mapping[str, Any]]) -> int:
+    """The place of a row among those of its task, which only an operator of one's own tells."""
+    return as_int(as_map(told[1].get("place")).get("place")) or 0
 
 
 def _row_name(item: Mapping[str, Any]) -> str:

@@ -173,14 +173,14 @@ def _call(call: ast.Call, method: ast.Attribute, line: int) -> Iterator[Call]:
             yield Call(line, WRITE[name])
     elif "readStream" in names and not set(names[: names.index("readStream")]) & {*OPERATORS, *ROWS, "withWatermark"}:
         if name in OPERATORS or name in ROWS or name == "withWatermark":
-            yield from _of_rows(method, upon, line)
+            yield from _of_rows(method, upon, line, option)
         else:
             yield Call(line, LIMITED if name == "option" and option.startswith("max") else READ)
     else:
-        yield from _of_rows(method, upon, line)
+        yield from _of_rows(method, upon, line, option)
 
 
-def _of_rows(method: ast.Attribute, upon: Sequence[ast.Attribute], line: int) -> Iterator[Call]:
+def _of_rows(method: ast.Attribute, upon: Sequence[ast.Attribute], line: int, option: str) -> Iterator[Call]:
     name, first = method.attr, line - (method.end_lineno or 1) + 1
     makers = [_place(one, first) for one in upon if one.attr in OPERATORS]
     if name == "withWatermark":
@@ -189,6 +189,8 @@ def _of_rows(method: ast.Attribute, upon: Sequence[ast.Attribute], line: int) ->
         yield Call(line, STATE, OPERATORS[name], _place(method, first), tuple(makers))
     elif name in GROUPED and any(one.attr in GROUPS for one in upon):
         yield Call(line, STATE, AGGREGATES, makers[0], tuple(makers[1:]))
+    elif name == "operator" and option and any(one.attr in GROUPS for one in upon):  # one of the user's own
+        yield Call(line, STATE, (option,), makers[0], tuple(makers[1:]))
     elif name in ROWS:
         yield Call(line, ("addBatch",))
 

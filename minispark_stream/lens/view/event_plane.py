@@ -28,7 +28,18 @@ from typing import Any
 
 from minispark_stream.engine.times import is_window, shown_ms
 from minispark_stream.lens.trace.facts import BatchFacts
-from minispark_stream.lens.trace.fates import BEYOND, DUPLICATE, KEPT, LATE, LEFT_OUT, PASSED, UNKNOWN, Fate, Fates
+from minispark_stream.lens.trace.fates import (
+    BEYOND,
+    DUPLICATE,
+    KEPT,
+    LATE,
+    LEFT_OUT,
+    PASSED,
+    TURNED_AWAY,
+    UNKNOWN,
+    Fate,
+    Fates,
+)
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.event_bands import Band, bands
 from minispark_stream.lens.view.event_timers import CLOCK, EVENT, Timer, timers
@@ -40,12 +51,13 @@ MOST_BATCHES = 60
 BINS = 48  # grouped dots, from the earliest to the latest event time
 
 # What a dot can be, in the order of the legend.
-COUNTED, BEHIND, DROPPED, TWICE, NULL, OUT = (
+COUNTED, BEHIND, DROPPED, TWICE, NULL, OUT, AWAY = (
     "counted", "behind, but counted", "dropped as late", "duplicate, or beyond the limit", "no event time",
-    "left out by a filter, or not known",
+    "left out by a filter, or not known", "dropped by the operator",
 )
 KINDS = {
     KEPT: COUNTED, PASSED: COUNTED, LATE: DROPPED, DUPLICATE: TWICE, BEYOND: TWICE, LEFT_OUT: OUT, UNKNOWN: OUT,
+    TURNED_AWAY: AWAY,
 }
 
 

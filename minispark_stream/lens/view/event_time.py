@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from minispark_stream.lens.trace.fates import Fates
 from minispark_stream.lens.view.event_bands import Band
 from minispark_stream.lens.view.event_plane import (
+    AWAY,
     BEHIND,
     CLOCK_STAIR,
     COUNTED,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 DOTS = {  # kind -> (marker, colour, colour of the edge)
     COUNTED: ("o", "#245482", "white"), BEHIND: ("o", "#f0a020", "#7a4b00"), DROPPED: ("X", "#c62828", "white"),
     TWICE: ("X", "#7a7f87", "white"), OUT: ("o", "#ffffff", "#7a7f87"), NULL: ("s", "#ffffff", "#7a7f87"),
+    AWAY: ("X", "#7a7f87", "white"),
 }
 STAIRS: dict[str, tuple[str, Any]] = {
     LATE_STAIR: ("#c62828", "-"), DROPS_STAIR: ("#c62828", "-"),

@@ -33,7 +33,9 @@ from minispark_stream.lens.trace.fates import (
     KEPT,
     LATE,
     LEFT_OUT,
+    OWN_WORDS,
     PASSED,
+    TURNED_AWAY,
     UNKNOWN,
     Fate,
     Fates,
@@ -195,7 +197,13 @@ def _beyond(found: Fates, fate: Fate) -> str:
     return f"dropped: {limit} rows had passed the limit before it"
 
 
+def _own_words(found: Fates, fate: Fate) -> str:
+    return fate.why or "dropped by its operator, which does not say why"
+
+
 def _passed(found: Fates, fate: Fate) -> str:
+    if fate.operator is not None and fate.operator.keeps == OWN_WORDS:
+        return f"{_own_words(found, fate)}; emitted in batch {fate.batch.batch_id}"
     if fate.operator is not None and fate.operator.join_type:
         return f"{_joined(found, fate)}, and not stored: {_not_stored(fate, fate.operator)}"
     return f"emitted in batch {fate.batch.batch_id}, to the sink" if fate.operator is None else (
@@ -218,6 +226,8 @@ def _unknown(found: Fates, fate: Fate) -> str:
 
 
 def _kept(found: Fates, fate: Fate) -> str:
+    if fate.operator is not None and fate.operator.keeps == OWN_WORDS:
+        return _own_words(found, fate)
     assert fate.operator is not None and fate.holding is not None
     keeps, kept = fate.operator.keeps, "It"
     if keeps == "keys":
@@ -295,4 +305,5 @@ def _emitted(found: Fates, fate: Fate) -> str:
 
 _ENDS: Mapping[str, Callable[[Fates, Fate], str]] = {
     UNKNOWN: _unknown, LEFT_OUT: _left_out, LATE: _late, DUPLICATE: _duplicate, BEYOND: _beyond, PASSED: _passed, KEPT: _kept,
+    TURNED_AWAY: _own_words,
 }

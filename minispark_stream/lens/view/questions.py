@@ -4,6 +4,7 @@
        populateStartOffsets    with which batch does a restart begin?
        constructNextBatch      if there were no new data, would a batch run all the same?
        addBatch                does this row count? Which batch emits this window? How many rows are emitted?
+                               what does an operator of one's own do with this row?
        updateWatermark         which watermark has the next batch?
        commitOffsets           killed before this step, with which batch would a restart begin? (once, in the first batch)
 2. All that is needed for the answer can be seen by then, or is in the question. Of the rows and windows of a batch, the one
@@ -28,7 +29,19 @@ from typing import NamedTuple
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.facts import BatchFacts
-from minispark_stream.lens.trace.fates import AGGREGATES, BEYOND, DUPLICATE, KEPT, LATE, PASSED, Fate, Fates, decisive
+from minispark_stream.lens.trace.fates import (
+    AGGREGATES,
+    BEYOND,
+    DUPLICATE,
+    KEPT,
+    LATE,
+    OWN_WORDS,
+    PASSED,
+    TURNED_AWAY,
+    Fate,
+    Fates,
+    decisive,
+)
 from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_map
@@ -141,6 +154,27 @@ def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked
     yield f"Will the row {row_words(fate.row)} count?", choices, right, why
 
 
+MOST_WORDS = 4  # choices of a question
+
+
+def _own_words(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    """What an operator of one's own says about a row: about the first one that it passes on, or else about the first one."""
+    said = [
+        fate for fate in found.rows
+        if fate.operator and fate.operator.keeps == OWN_WORDS and fate.why and fate.what in (KEPT, PASSED, TURNED_AWAY)
+    ]
+    of_batch = [fate for fate in said if fate.batch is batch]
+    if not of_batch:
+        return
+    fate = next((fate for fate in of_batch if fate.what == PASSED), of_batch[0])
+    assert fate.operator is not None
+    others = [one.why for one in said if one.operator and one.operator.operator_id == fate.operator.operator_id]
+    words = sorted({fate.why, *[why for why in dict.fromkeys(others) if why != fate.why][: MOST_WORDS - 1]})
+    if len(words) > 1:
+        asks = f"What will {fate.operator.operator} do with the row {row_words(fate.row)}?"
+        yield asks, dict.fromkeys(words, "the operator says this of other rows"), words.index(fate.why), told(found, fate).fate
+
+
 def _distance(fate: Fate) -> tuple[float, int]:
     """How far a row is from the watermark; of rows about which no watermark decides, the newest is the nearest."""
     bound = fate.operator.drops_ms if fate.operator and fate.operator.keeps != "keys" else None
@@ -243,7 +277,7 @@ def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator
 ASKED: dict[str, tuple[Callable[[Fates, BatchFacts | None, Event], Iterator[Asked]], ...]] = {
     "populateStartOffsets": (_restart,),
     "constructNextBatch": (_without_data,),
-    "addBatch": (_row, _window, _emitted),
+    "addBatch": (_row, _own_words, _window, _emitted),
     "updateWatermark": (_watermark,),
     "commitOffsets": (_killed,),
 }

@@ -21,7 +21,9 @@ from minispark_stream.lens.trace.fates import (
     KEPT,
     LATE,
     LEFT_OUT,
+    OWN_WORDS,
     PASSED,
+    TURNED_AWAY,
     UNKNOWN,
     Fate,
     Fates,
@@ -33,8 +35,13 @@ from minispark_stream.lens.view.fate import told
 WORDS = {
     LATE: "dropped as late", DUPLICATE: "dropped as duplicate", BEYOND: "dropped by limit", LEFT_OUT: "left out",
     PASSED: "passed on", KEPT: "kept",
-    UNKNOWN: "not known",
+    UNKNOWN: "not known", TURNED_AWAY: "dropped",
 }
+
+
+def _word(fate: Fate) -> str:
+    is_own = fate.operator is not None and fate.operator.keeps == OWN_WORDS and fate.why
+    return fate.why if is_own else WORDS[fate.what]
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class RowFates:
         stories = [told(found, one) for one in of_row]
         number = self.stories.setdefault("".join(story._repr_html_() for story in stories), len(self.stories))  # (2)
         reasons = [story.fate for story in stories]
-        words = ["not known" if reason.startswith("not known") else WORDS[one.what] for reason, one in zip(reasons, of_row)]
+        words = ["not known" if reason.startswith("not known") else _word(one) for reason, one in zip(reasons, of_row)]
         if any(one.is_behind for one in of_row):
             words = ["behind, but counted"]
         outcome = Outcome(

@@ -1,0 +1,248 @@
+"""An operator of one's own in the engine: its node in a plan, its driver half, and its task half.
+
+Models: nothing of Spark, whose plans have no node for an operator that Spark does not know.
+
+1. In a plan, it is a FlatMapGroupsInPandas node (`groupBy(...).applyInPandas(...)`), which Spark analyses and leaves where it
+   is. Its function, which is never called, holds the operator, and its name begins with `MARK`.
+2. Once: the operator, its keys and its columns are read off the node.
+3. In each batch, the rows are shuffled by key to the partition whose store has the key, in as many partitions as the other
+   operators have; without a key, to the one partition. The task calls `run` of the operator (operator_of_ones_own.py).
+4. What `run` has decided about each row is told with the operator's words, and with the place of the row in the partition,
+   because equal rows may have different fates.
+
+    FlatMapGroupsInPandas [k], operator:every_nth(k, v)       ->  state/0, "operatorName": "every_nth"
+
+Differs from Spark: nothing.
+Shown by tests/spark/test_operators_of_ones_own.py::test_rows_state_progress_and_restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql.types import LongType, StructType
+
+from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.jvm import expressions, physical, scala
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.columns import EventTime, concat, is_late, without
+from minispark_stream.engine.operators.decision import OWN_WORDS, Decision, Entry
+from minispark_stream.engine.operators.event_times import event_time_column
+from minispark_stream.engine.operators.grouped_map_pandas_with_state import load_command
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.operator_of_ones_own import Operator, State, Task, as_columns, as_rows
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
+from minispark_stream.engine.operators.told import LATE, Told
+from minispark_stream.engine.plan.checked_plan import Node, Query, refuse
+from minispark_stream.engine.plan.unsupported_nodes import NODE_CHECKS
+from minispark_stream.engine.state.state_store import StateStore
+
+NODE, MARK = "FlatMapGroupsInPandas", "operator:"
+KEYLESS = StructType().add("key", LongType())  # the key of all rows, which is null, if there are no columns to group by
+
+
+def with_operator(grouped: GroupedData, name: str, operator: Operator) -> DataFrame:
+    """The DataFrame of what `operator` emits for the groups."""
+
+    def held(rows):  # type: ignore[no-untyped-def]  # PySpark would read a meaning into annotations
+        raise NotImplementedError
+
+    held.__name__, held.operator = MARK + name, operator  # type: ignore[attr-defined]
+    schema = StructType.fromDDL(operator.output) if operator.output else grouped._df.schema
+    return grouped.applyInPandas(held, schema)
+
+
+def is_registered_operator(plan: JavaObject) -> bool:
+    """Whether a node of the class NODE holds an operator."""
+    return str(plan.functionExpr().name()).startswith(MARK)
+
+
+def _operator_of(session: SparkSession, plan: JavaObject) -> Operator:
+    return load_command(expressions.command(session, plan.functionExpr())).operator
+
+
+def _check(query: Query, node: Node) -> None:
+    """Refuse an output mode that the operator does not have, or a watermark that the query does not have."""
+    if not (node.streaming and is_registered_operator(node.plan)):
+        return
+    operator, name = _operator_of(query.session, node.plan), str(node.plan.functionExpr().name()).removeprefix(MARK)
+    if query.mode.lower() not in operator.output_modes:
+        refuse(query, node, f"The operator {name} is not supported in {query.mode} output mode")
+    columns = scala.items(node.children[0].plan.output())
+    if operator.uses_watermark and event_time_column(columns) is None:
+        refuse(query, node, f"The operator {name} is not supported without a watermark: use withWatermark() before it")
+
+
+NODE_CHECKS[NODE] = _check
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredOperator(StatefulOperator):
+    """The driver half. `data` and `grouping` have the positions of the row's columns and of the key's in the rows below."""
+
+    name: str
+    operator: Operator
+    columns: StructType
+    data: tuple[int, ...]
+    grouping: tuple[int, ...]
+    keys: StructType
+    values: StructType
+    event_time: EventTime | None
+    tasks: MapPartitions = field(repr=False, compare=False)
+
+    @property
+    def operator_name(self) -> str:
+        return self.name
+
+    @property
+    def passes_rows_on(self) -> bool:
+        return self.operator.output is None
+
+    def schemas(self) -> list[tuple[str, StructType, StructType]]:
+        return [("default", self.keys, self.values)]
+
+    def partitions(self, num_partitions: int) -> int:
+        return num_partitions if self.grouping else 1
+
+    def _attributes(self) -> list[JavaObject]:
+        return scala.items(self.plan.child().output())
+
+    def entries(self) -> Sequence[Entry]:
+        columns = self._attributes()
+        keys = {columns[i].name(): columns[i] for i in self.grouping}
+        return (Entry.of(keys, [*keys.values()], columns, self.lateness, [columns[i] for i in self.data]),)
+
+    def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
+        row = StructType([self.columns[i] for i in self.data])
+        return {"row": row, "place": StructType().add("place", LongType())}
+
+    @property
+    def lateness(self) -> EventTime | None:
+        return self.event_time if self.operator.uses_watermark else None
+
+    def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
+        return Decision(OWN_WORDS, self.late_ms(watermarks))
+
+    def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
+        return self.operator.uses_watermark and watermark_ms > eviction_ms
+
+    def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:  # (3)
+        task = RunOperator(
+            **context.of_task(self, self.tasks), operator=self.operator, columns=self.columns, data=self.data,
+            grouping=self.grouping, keys=self.keys, values=self.values, event_time=self.lateness,
+            result=expressions.struct_type(scala.items(self.plan.output())),
+        )
+        rows = context.rows(children[0])
+        columns = scala.items(rows.output())
+        keys = [columns[i] for i in self.grouping]
+        shuffled = physical.shuffled(context.session, rows, keys, task.info.num_partitions)
+        return context.leaf(context.map_partitions(self.tasks, shuffled, task))
+
+
+def compile_registered_operator(
+    session: SparkSession, plan: JavaObject, operator_id: int, children: tuple[Any, ...]
+) -> RegisteredOperator:
+    """(2) Read the operator off its node `plan`.
+
+    Raises:
+        AnalysisException: a column of the key has a type that cannot be the key of a dict.
+    """
+    columns = scala.items(plan.child().output())
+    position = {column.exprId().id(): i for i, column in enumerate(columns)}
+    function, schema = plan.functionExpr(), expressions.struct_type(columns)
+    grouping = tuple(position[key.exprId().id()] for key in scala.items(plan.groupingAttributes()))
+    operator, name = _operator_of(session, plan), str(function.name()).removeprefix(MARK)
+    keys = StructType([schema[i] for i in grouping])
+    if any(f'"type":"{kind}"' in keys.json() for kind in ("array", "map")):
+        raise AnalysisException(message=f"The operator {name} cannot group by an array or a map.")
+    return RegisteredOperator(
+        operator_id=operator_id,
+        name=name,
+        operator=operator,
+        columns=schema,
+        data=tuple(position[column.exprId().id()] for column in scala.items(function.children())),
+        grouping=grouping,
+        keys=expressions.as_nullable(session, keys) if grouping else KEYLESS,
+        values=expressions.as_nullable(session, StructType.fromDDL(operator.state)),
+        event_time=event_time_column(columns),
+        tasks=MapPartitions(
+            session, schema, expressions.struct_type(scala.items(plan.output())), plan.output(), function.func()
+        ),
+        plan=plan,
+        children=children,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOperator(StateTask):
+    """The task half; calling it runs one partition (for mapInArrow)."""
+
+    operator: Operator
+    columns: StructType
+    data: tuple[int, ...]
+    grouping: tuple[int, ...]
+    keys: StructType
+    values: StructType
+    event_time: EventTime | None
+    result: StructType
+
+    def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
+        """Process one partition with its open store; returns the rows that the operator emits and what happened."""
+        clock = Stopwatch()
+        [store] = stores
+        arrived = concat(batches)
+        late = is_late(arrived, self.event_time, self.watermarks.late_ms)
+        there = without(arrived, late)
+        columns = [there.column(i) for i in self.data]
+        rows = as_rows(columns, StructType([self.columns[i] for i in self.data]))
+        keys = [there.column(i) for i in self.grouping] or [pa.nulls(there.num_rows, pa.int64())]
+        state, task = State(store, self.keys, self.values), Task(rows, self.watermarks.eviction_ms)
+        of_rows = state.read(list(UnsafeRowCodec(self.keys).encode(keys, there.num_rows)), as_rows(keys, self.keys))
+        self.operator.run(zip(of_rows, rows), state, task)
+        put, removed = state.flush()
+        updates_ms = clock.lap()
+        store.commit()
+        return [self._emitted(columns, task, there.num_rows)], StateMetrics(
+            num_rows_updated=put,
+            num_rows_removed=removed,
+            num_rows_dropped_by_watermark=int(late.sum()),
+            all_updates_time_ms=updates_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+            custom=dict(task.counts),
+            told=self.tell(lambda: self._told(arrived.filter(pa.array(late)), columns, task)),
+        )
+
+    def _emitted(self, columns: list[pa.Array], task: Task, num_rows: int) -> pa.RecordBatch:
+        """What leaves, in the order in which it was decided."""
+        if all(isinstance(one, int) for one in task.emitted):
+            places = pa.array(task.emitted, pa.int64())
+            return pa.RecordBatch.from_arrays([column.take(places) for column in columns], names=self._names(columns))
+        rows = as_rows(columns, StructType([self.columns[i] for i in self.data]))
+        made = as_columns([rows[one] if isinstance(one, int) else one for one in task.emitted], self.result)
+        return pa.RecordBatch.from_arrays(made, names=self._names(made))
+
+    @staticmethod
+    def _names(columns: Sequence[pa.Array]) -> list[str]:
+        return [str(i) for i in range(len(columns))]
+
+    def _told(self, late: pa.RecordBatch, columns: Sequence[pa.Array], task: Task) -> Iterable[Told]:
+        """(4) Each decision with the words, and the rows that it is about."""
+        yield Told(LATE, _numbered([late.column(i) for i in self.data], range(late.num_rows)))
+        by_words: dict[tuple[str, str], list[int]] = {}
+        for place, what, words in task.decided:
+            by_words.setdefault((what, words), []).append(place)
+        for (what, words), places in by_words.items():
+            yield Told(what, _numbered([column.take(pa.array(places)) for column in columns], places), why=words)
+
+
+def _numbered(columns: Sequence[pa.Array], places: Iterable[int]) -> pa.RecordBatch:
+    both = [*columns, pa.array(places, pa.int64())]
+    return pa.RecordBatch.from_arrays(both, names=[str(i) for i in range(len(both))])
