@@ -17,6 +17,7 @@
 # make record      what Spark does in the comparisons written down anew (of some: make record ONLY=tests/conformance/test_limit.py)
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make rewrite-notebooks  all notebooks run again and saved with what they say (one: ONLY=notebooks/04*.ipynb)
+# make new         something of your own, with its test: make new KIND=operator NAME=every_nth (docs/extending.md)
 # make docs        the parts of docs/ that repeat what the code says
 # make pictures    the pictures of docs/ (needs graphviz and Chromium)
 # make site        the course and docs/ as a site that opens from disk: build/site/index.html
@@ -37,7 +38,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help setup system preflight demo test check lint types unit quick test-changed crash-test mutants package-test versions record rewrite-golden notebooks rewrite-notebooks lab bench docs pictures site room reset doctor wheels clean
+.PHONY: help setup system preflight demo test check lint types unit quick test-changed crash-test mutants package-test versions record rewrite-golden notebooks rewrite-notebooks lab bench docs new pictures site room reset doctor wheels clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile

@@ -39,11 +39,11 @@ Here are a source that returns two more numbers in each batch, and a sink that k
     minispark_stream.register_source("count", count)
     minispark_stream.register_sink("count", lambda session, options, partition_columns, output_mode: Keep())
 
-`df.groupBy("k").operator("every_nth", n=3)` looks the name up in the same way, among what was given to `register_operator` and
-the entry points `minispark_stream.operators`; docs/extending.md has an operator.
-
 As an entry point, in the pyproject.toml of your package:   [project.entry-points."minispark_stream.sources"]
                                                             count = "my_package.counting:count"
+
+`df.groupBy("k").operator("every_nth", n=3)` looks the name up in the same way, among what was given to `register_operator` and
+the entry points `minispark_stream.operators`; docs/extending.md has an operator.
 
 Differs from Spark: nothing.
 """

@@ -81,7 +81,7 @@ def keep(session: SparkSession, options: Mapping[str, str], partition_columns: l
 
 @pytest.fixture(params=["call", "entry point"])
 def registered(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_registered", {"sources": {}, "sinks": {}})
+    monkeypatch.setattr(registry, "_registered", {"sources": {}, "sinks": {}, "operators": {}})
     if request.param == "call":
         minispark_stream.register_source("Count", count)
         minispark_stream.register_sink("keep", keep)
@@ -177,7 +177,7 @@ def test_a_name_that_nobody_knows_is_still_sparks_error(mini):
 
 
 def test_the_example_of_the_documentation_works(mini, tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "_registered", {"sources": {}, "sinks": {}})
+    monkeypatch.setattr(registry, "_registered", {"sources": {}, "sinks": {}, "operators": {}})
     example = str(registry.__doc__).split('format("count")`:', 1)[1].split("As an entry point", 1)[0]
     names: dict[str, Any] = {
         "json": json, "minispark_stream": minispark_stream, "Sink": Sink, "StreamingRelation": StreamingRelation,

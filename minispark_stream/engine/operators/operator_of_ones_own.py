@@ -6,7 +6,7 @@ transformWithState or applyInPandasWithState, which is called for one key at a t
 1. `register_operator("every_nth", EveryNth)` gives the class a name. `df.groupBy("k").operator("every_nth", n=3)` makes an
    `EveryNth(n=3)`, which is sent to the workers as a user's function is.
 2. In each batch, `run` is called once for each partition. Its rows come with their keys; all rows of a key are in the same
-   partition, in every batch. `state` is a dict of what is kept of each key; what has changed in it is committed when `run` ends.
+   partition, in every batch. `state` is a dict of what is kept of each key; its changes are committed when `run` ends.
 3. `task` takes what `run` decides about a row: `pass_on`, `keep` or `drop`, each with words of the operator's own. The fate of
    a row, the stepper page and its questions say these words. `emit` takes rows that did not come in.
 4. An operator that `uses_watermark` gets no late rows; `task.watermark` says how far the time has come, and when it has moved,
@@ -121,7 +121,8 @@ class State(MutableMapping[Row, Row]):
     def flush(self) -> tuple[int, int]:
         """Put and remove in the store what has changed; returns how many rows were put, and how many removed."""
         put = {each: value for each in self._changed if (value := self._found[each]) is not None}
-        self._store.put(list(put), self._value_codec.encode(as_columns(list(put.values()), self._values), len(put)))
+        if put:
+            self._store.put(list(put), self._value_codec.encode(as_columns(list(put.values()), self._values), len(put)))
         removed = self._store.remove([each for each in self._changed if self._found[each] is None])
         return len(put), removed
 
@@ -174,6 +175,10 @@ def as_rows(columns: Sequence[pa.Array], schema: StructType) -> list[Row]:
 
 
 def as_columns(rows: Sequence[Row], schema: StructType) -> list[pa.Array]:
-    """Rows as columns, with the types of `schema`. Raises PySparkValueError, ArrowInvalid and the like if they do not fit."""
+    """Rows, of which there is at least one, as columns with the types of `schema`.
+
+    Raises:
+        PySparkValueError, ArrowInvalid and the like: a value does not fit its type.
+    """
     table = LocalDataToArrowConversion.convert(rows, schema, False)
     return [pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0) for column in table.columns]

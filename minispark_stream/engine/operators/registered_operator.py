@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -55,7 +55,7 @@ def with_operator(grouped: GroupedData, name: str, operator: Operator) -> DataFr
         raise NotImplementedError
 
     held.__name__, held.operator = MARK + name, operator  # type: ignore[attr-defined]
-    schema = StructType.fromDDL(operator.output) if operator.output else grouped._df.schema
+    schema = grouped._df.schema if operator.output is None else operator.output
     return grouped.applyInPandas(held, schema)
 
 
@@ -170,7 +170,7 @@ def compile_registered_operator(
         data=tuple(position[column.exprId().id()] for column in scala.items(function.children())),
         grouping=grouping,
         keys=expressions.as_nullable(session, keys) if grouping else KEYLESS,
-        values=expressions.as_nullable(session, StructType.fromDDL(operator.state)),
+        values=expressions.as_nullable(session, cast(StructType, StructType.fromDDL(operator.state))),
         event_time=event_time_column(columns),
         tasks=MapPartitions(
             session, schema, expressions.struct_type(scala.items(plan.output())), plan.output(), function.func()

@@ -32,7 +32,7 @@ MOST_TOLD = 1000  # at most this many rows of a kind are reported by a task
 # What a task decides about a row: it is late; it is kept in the state (its key, its group, its session or itself); it is a
 # duplicate, or beyond a limit; or it passes without being kept.
 LATE, KEPT, DUPLICATE, BEYOND, PASSED = "late", "kept", "duplicate", "beyond the limit", "passed"
-# What an operator of one's own says about a row that ends there; `why` is in its own words, also for rows that it keeps or passes on.
+# An operator of one's own ends the way of a row; `why` is then in its own words, as it is for rows that it keeps or passes on.
 TURNED_AWAY = "turned away"
 # What else a task does: rows leave the state, and rows leave the task.
 REMOVED, EMITTED = "removed", "emitted"
@@ -45,7 +45,10 @@ MATCHED = "matched"  # it is a left row of a semi join that has found a partner,
 
 
 class Told(NamedTuple):
-    """Rows or keys about which a task decided the same. `side` is the side of a join, `why` one of the reasons above, or an operator's own words."""
+    """Rows or keys about which a task decided the same.
+
+    `side` is the side of a join; `why` is one of the reasons above, or what an operator of one's own says.
+    """
 
     what: str
     rows: pa.RecordBatch

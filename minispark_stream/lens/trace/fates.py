@@ -236,13 +236,14 @@ def _looked_up(operator: OperatorFacts, ats: Sequence[Mapping[str, Any]]) -> Ite
         yield from ((_of_session(operator, at), "") for at in ats)
     else:
         by_row: dict[str, list[tuple[str, str]]] = {}
-        told_of = [(what, item) for what in (LATE, KEPT, PASSED, DUPLICATE, BEYOND, TURNED_AWAY) for item in operator.told_of(what)]
-        for what, item in sorted(told_of, key=_place):
+        words = (LATE, KEPT, PASSED, DUPLICATE, BEYOND, TURNED_AWAY)
+        told = [(what, item) for what in words for item in operator.told_of(what)]
+        for what, item in sorted(told, key=_place):
             by_row.setdefault(_row_name(item), []).append((what, str(item.get("why") or "")))
         others = BEYOND if operator.keeps == "count" else UNKNOWN  # Spark itself has left out rows beyond a limit below
         for at in ats:
-            told = by_row.get(_row_name(at))
-            yield told.pop(0) if told else (others, "")
+            of_row = by_row.get(_row_name(at))
+            yield of_row.pop(0) if of_row else (others, "")
 
 
 def _of_session(operator: OperatorFacts, at: Mapping[str, Any]) -> str:

@@ -176,7 +176,7 @@ class Trace(Recording):
         Raises:
             ValueError: no batch has event times.
         """
-        return self._picture("event_time")
+        return self.picture("event_time")
 
     def join(self) -> Picture:
         """The two buffers of a stream-stream join: rows that wait, pairs, and rows that are evicted.
@@ -184,7 +184,7 @@ class Trace(Recording):
         Raises:
             ValueError: the query has no such join, or its rows were not recorded.
         """
-        return self._picture("join")
+        return self.picture("join")
 
     def sessions(self) -> Picture:
         """The sessions of each key, as they open, grow, are merged, and are emitted.
@@ -192,7 +192,7 @@ class Trace(Recording):
         Raises:
             ValueError: the query has no session windows, or its rows were not recorded.
         """
-        return self._picture("sessions")
+        return self.picture("sessions")
 
     def watermarks(self) -> Picture:
         """Which watermark each operator of the plan sees, and which it promises for its output, batch by batch.
@@ -200,7 +200,7 @@ class Trace(Recording):
         Raises:
             ValueError: the query has no watermark, or the trace is one of real Spark, which does not report this.
         """
-        return self._picture("watermarks")
+        return self.picture("watermarks")
 
     def state_files(self) -> Picture:
         """The deltas and snapshots of the state stores: whether a batch or maintenance wrote them, and which a load reads.
@@ -208,7 +208,7 @@ class Trace(Recording):
         Raises:
             ValueError: the query has written no state.
         """
-        return self._picture("state_files")
+        return self.picture("state_files")
 
     def logs(self) -> Picture:
         """The offset log and the commit log as two tapes: which one is ahead, and what a restart found.
@@ -216,7 +216,7 @@ class Trace(Recording):
         Raises:
             ValueError: no batch was logged.
         """
-        return self._picture("logs")
+        return self.picture("logs")
 
     def files(self) -> Picture:
         """The files that each batch reads and leaves for later, and the manifest of a file sink.
@@ -224,9 +224,14 @@ class Trace(Recording):
         Raises:
             ValueError: the query has neither a file source nor a file sink.
         """
-        return self._picture("files")
+        return self.picture("files")
 
-    def _picture(self, name: str) -> Picture:
+    def picture(self, name: str) -> Picture:
+        """A picture by its name: one of the above, or one that was added with `register_picture`.
+
+        Raises:
+            ValueError: there is no such picture, or the trace has nothing for it.
+        """
         from minispark_stream.lens.view.pictures import picture
 
         return picture(self, name)

@@ -17,7 +17,8 @@ from minispark_stream.lens.view.words import offset_words, plain, plural, short_
 
 def caption(event: Event) -> str:
     """What this step did, in a few words."""
-    return "failed" if failed(event) else _CAPTIONS[event.step](event.inputs, event.outputs)
+    said = _CAPTIONS.get(event.step)
+    return "failed" if failed(event) else said(event.inputs, event.outputs) if said else ""
 
 
 def captions_of(events: Iterable[Event]) -> dict[str, str]:

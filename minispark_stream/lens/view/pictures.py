@@ -12,7 +12,7 @@ A trace of real Spark has fewer: it contains no rows, and not the watermarks of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from minispark_stream.lens.trace.events import Event
@@ -33,6 +33,7 @@ from minispark_stream.lens.view import (
     watermark_tree,
 )
 from minispark_stream.lens.view.timeline import Picture
+from minispark_stream.lens.view.words import perhaps
 
 
 class NamedPicture(NamedTuple):
@@ -80,7 +81,7 @@ def _watermarks(recording: Recording) -> str:
     return "the trace has no plan with a watermark: the query has no withWatermark, or no batch has run yet"
 
 
-KINDS: Mapping[str, Kind] = {
+KINDS: dict[str, Kind] = {
     "event_time": Kind(
         "Event time", lambda _, found: event_time.svg(found),
         lambda _: "the trace has no event times: the query needs a watermark, and a batch with rows",
@@ -114,6 +115,17 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+def register_picture(name: str, heading: str, draw: Callable[[Recording, Fates], str | None]) -> None:
+    """Add a picture of one's own: `trace.picture(name)` shows it, and the page of a trace has it under its heading.
+
+    Args:
+        name: a name that no picture of this module has; a second registration replaces the first.
+        heading: what is written above it.
+        draw: receives the trace and the fates of its rows; returns SVG, or None if there is nothing to draw.
+    """
+    KINDS[name] = Kind(heading, draw, lambda _: f"the trace has nothing for the picture {name!r}")
+
+
 def pictures(recording: Recording, found: Fates) -> tuple[NamedPicture, ...]:
     """The pictures for which the trace has the data; `found` are the fates of its rows.
 
@@ -128,8 +140,10 @@ def picture(recording: Recording, name: str) -> Picture:
     """One of `KINDS`.
 
     Raises:
-        ValueError: the trace has nothing of this kind.
+        ValueError: there is no such picture, or the trace has nothing of this kind.
     """
+    if name not in KINDS:
+        raise ValueError(f"there is no picture {name!r}{perhaps(name, KINDS)}; pictures: {', '.join(KINDS)}")
     kind = KINDS[name]
     svg = kind.draw(recording, fates(recording))
     if svg is None:

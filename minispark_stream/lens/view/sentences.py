@@ -16,6 +16,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.join_stores import SIDES
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.measured import Measured, measured
+from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, entry_metadata
 from minispark_stream.lens.view.walk import failed
 from minispark_stream.lens.view.words import delay_words, number, offset_words, plain, plural, short, time_words
@@ -33,7 +34,8 @@ def narrate(event: Event) -> str:
     """What this step did, as a sentence without a full stop."""
     if failed(event):
         return f"failed: {short(str(event.error))}"
-    sentence = _SENTENCES[event.step](event.inputs, event.outputs)
+    said = _SENTENCES.get(event.step)
+    sentence = said(event.inputs, event.outputs) if said else STEPS[event.step].says
     if event.error is None:
         return sentence
     # Real Spark does not say in which step of the batch this was, so the batch itself has the words.

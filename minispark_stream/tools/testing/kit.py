@@ -17,6 +17,7 @@ import random
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -26,6 +27,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.spark_versions import is_of_connect, refuse_connect
+from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.words import plural
 from minispark_stream.tools.cause import need_model
 from minispark_stream.tools.compare.engine_run import cause_of
@@ -176,6 +178,20 @@ class StreamTest(Actions):
             if dropped - before != rows:
                 self._fail(query, f"{plural(dropped - before, 'row')} dropped as late, not {rows}")
 
+    def expect_fate(self, row: Mapping[str, Any], words: str) -> None:
+        """What became of a row: `words` are a part of its fate, as `trace.fate` says it.
+
+        What was done so far is repeated on the model, with all rows recorded.
+
+        Args:
+            row: some of its columns. If several rows have them, the words need to be true of one.
+        """
+        self._check_no_error()
+        self._check_built()
+        answer = self.trace.fate(row)
+        if not any(words in one.fate for one in answer.rows):
+            self._fail(self._queries[-1], f"no row has a fate with the words {words!r}:\n{answer}")
+
     def expect_error(self, condition: str) -> None:
         """The query was refused, or has ended, with this condition or class of exception; then it may be restarted."""
         self._check_entered()
@@ -195,6 +211,12 @@ class StreamTest(Actions):
     def progress(self) -> Mapping[str, Any]:
         """The report of the last batch (of the model, if it runs on both engines)."""
         return next((ran.progress for ran in reversed(self._queries[-1].batches) if ran.progress), {})
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of what was done so far, which is repeated on the model for it, with all rows recorded."""
+        with TemporaryDirectory() as folder:
+            return self.replay(Path(folder)).trace
 
     @property
     def batches(self) -> list[tuple[int, list[tuple[Any, ...]]]]:
