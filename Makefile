@@ -126,6 +126,9 @@ bench: setup
 
 # --- docs -----------------------------------------------------------------------------------------------------------
 
+new: setup
+	@$(BIN)/python docs/new.py '$(KIND)' '$(NAME)' $(TO)
+
 docs: setup
 	@$(BIN)/python docs/collect.py
 
