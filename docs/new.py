@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "extending.md"
 EXAMPLES = {
     "operator": "every_nth", "source": "squares", "sink": "batch_files", "picture": "dropped_rows", "step": "check_disk",
 }
-BLOCK = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^```(?:python|text)\n# (\S+\.py)\n(.*?)^```$", re.M | re.S)
 STEPS, RECORDED = "minispark_stream/lens/trace/steps.py", "minispark_stream/lens/recording/recorded.py"
 BEFORE = {  # the line before which the entry of a step goes
     STEPS: r'^        Step\(\n            "runBatch"', RECORDED: r'^    "runBatch":',

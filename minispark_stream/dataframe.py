@@ -9,7 +9,6 @@ Models: DataFrame.writeStream (From query to the plan).
 4. `show()`, `collect()`, `count()` and the other actions raise Spark's error for a stream, with a note that says how to show a
    stream.
 5. `explain()`, `sameSemantics()` and `semanticHash()` see the leaves that Spark's own engine would have.
-
 6. `groupBy(...).operator(name, **options)` puts an operator that was registered (registry.py) on a stream of the model.
 
        table.join(stream, "k").writeStream     the model's DataStreamWriter, although `table` is a plain DataFrame

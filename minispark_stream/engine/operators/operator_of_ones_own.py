@@ -35,7 +35,7 @@ from minispark_stream.engine.operators.told import KEPT, PASSED, TURNED_AWAY
 from minispark_stream.engine.state.state_store import StateStore
 
 
-class Operator(ABC):
+class Operator(ABC):  # (1)
     """An operator of one's own.
 
     Attributes:
@@ -48,7 +48,7 @@ class Operator(ABC):
     state: str
     output: str | None = None
     output_modes: Sequence[str] = ("append", "update", "complete")
-    uses_watermark: bool = False
+    uses_watermark: bool = False  # (4)
 
     @abstractmethod
     def run(self, rows: Iterable[tuple[Row, Row]], state: MutableMapping[Row, Row], task: Task) -> None:

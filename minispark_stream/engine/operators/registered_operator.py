@@ -48,7 +48,7 @@ NODE, MARK = "FlatMapGroupsInPandas", "operator:"
 KEYLESS = StructType().add("key", LongType())  # the key of all rows, which is null, if there are no columns to group by
 
 
-def with_operator(grouped: GroupedData, name: str, operator: Operator) -> DataFrame:
+def with_operator(grouped: GroupedData, name: str, operator: Operator) -> DataFrame:  # (1)
     """The DataFrame of what `operator` emits for the groups."""
 
     def held(rows):  # type: ignore[no-untyped-def]  # PySpark would read a meaning into annotations

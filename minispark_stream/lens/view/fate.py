@@ -25,7 +25,7 @@ from itertools import groupby
 from typing import Any
 
 from minispark_stream.lens.trace.events import MAX_ARRIVALS
-from minispark_stream.lens.trace.facts import MOST_TOLD, OperatorFacts
+from minispark_stream.lens.trace.facts import MOST_TOLD
 from minispark_stream.lens.trace.fates import (
     AGGREGATES,
     BEYOND,
@@ -42,6 +42,7 @@ from minispark_stream.lens.trace.fates import (
     matching,
 )
 from minispark_stream.lens.trace.values import as_map
+from minispark_stream.lens.view.fate_of_join import joined, not_stored
 from minispark_stream.lens.view.fate_watermarks import compared, counted, end_of_holding, event_time, until_words
 from minispark_stream.lens.view.style import CSS, card, table
 from minispark_stream.lens.view.words import (
@@ -205,19 +206,9 @@ def _passed(found: Fates, fate: Fate) -> str:
     if fate.operator is not None and fate.operator.keeps == OWN_WORDS:
         return f"{_own_words(found, fate)}; emitted in batch {fate.batch.batch_id}"
     if fate.operator is not None and fate.operator.join_type:
-        return f"{_joined(found, fate)}, and not stored: {_not_stored(fate, fate.operator)}"
+        return f"{joined(found, fate)}, and not stored: {not_stored(fate, fate.operator)}"
     return f"emitted in batch {fate.batch.batch_id}, to the sink" if fate.operator is None else (
         f"emitted in batch {fate.batch.batch_id}: the limit let it pass")
-
-
-def _not_stored(fate: Fate, operator: OperatorFacts) -> str:
-    """Why a join did not keep a row, as its task told."""
-    if fate.why == "unfit":
-        return "the part of the join condition that concerns only its own side is false, so it can have no partner"
-    if fate.why == "matched":
-        return "it has met a partner, and a left semi join emits a row only once"
-    time, bound = two_clocks(fate.time_ms, operator.leaves(fate.side))
-    return f"its event time, {time}, was at or before the state watermark of its side, {bound}"
 
 
 def _unknown(found: Fates, fate: Fate) -> str:
@@ -233,27 +224,12 @@ def _kept(found: Fates, fate: Fate) -> str:
     if keeps == "keys":
         said, kept = f"emitted in batch {fate.batch.batch_id}: the first row with its key", "The key"
     elif keeps == "rows":
-        said = f"stored on its side; {_joined(found, fate)}"
+        said = f"stored on its side; {joined(found, fate)}"
     elif keeps in AGGREGATES:
         said = f"{_merged(found, fate)}{_emitted(found, fate)}"
     else:
         return f"given to your function, with its key{_state(fate)}; {_given(found, fate)}"
     return f"{said}. {kept} {end_of_holding(found, fate)}"
-
-
-def _joined(found: Fates, fate: Fate) -> str:
-    """What a join emitted for a row, as its tasks reported."""
-    emissions = found.emissions(fate)
-    if emissions is None:
-        return "with which partners it was emitted is not known"
-    if not emissions:
-        return "not emitted" if fate.holding is None or fate.holding.evicted is not None else "not emitted so far"
-    said = []
-    for batch, partners in groupby(emissions, key=lambda emission: emission[0]):
-        known = [row_words(partner) for _, _, partner in partners if partner is not None]
-        with_whom = f"with {' and '.join(known)}" if known else "without a partner, with nulls"
-        said.append(f"emitted in batch {batch.batch_id} {with_whom}")
-    return ", ".join(said)
 
 
 def _given(found: Fates, fate: Fate) -> str:

@@ -96,7 +96,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "registry", "streaming_query_manager", "streaming_query", "engine.runtime", "engine.sources", "engine.sinks",
         "engine.plan", "engine.jvm", "engine.clock",
     ),
-    "dataframe": ("readwriter", "engine.plan"),
+    "dataframe": ("readwriter", "registry", "engine.operators", "engine.plan"),
     "workers": ("engine.jvm", "tools.cause"),  # what the executors are given
     "session": (
         "dataframe", "readwriter", "registry", "streaming_query_manager", "workers", "tools.cause", "engine.sources",
@@ -149,6 +149,8 @@ WITHOUT_A_JVM = (
 PROCESS_STATE = {
     "tools.held_query._ONE_AT_A_TIME": "guards the output of the process, while what a query of Spark Connect prints is read",
     "dataframe.ClassicDataFrame.writeStream": "PySpark's property, which must know of this engine; set to the same each time",
+    "dataframe.GroupedData.operator": "a method of PySpark's class for the operators of one's own; set to the same each time",
+    "lens.view.pictures.KINDS": "the pictures, and what register_picture was given; as large as the user makes it",
     "engine.jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "engine.runtime.template.STATEFUL": "the stateful operators; the extras add theirs when they are imported",
     "engine.operators.symmetric_hash_join.STATE_FORMATS": "the operators of a join by state format; the extras add theirs",
