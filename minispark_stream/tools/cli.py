@@ -1,4 +1,4 @@
-"""Commands: `demo`, `course`, `play`, `inspect`, `check`, `rollback`, `repair`, `state`, `metrics`, `rules`, `why`, `doctor`.
+"""Commands: `demo`, `course`, `play`, `inspect`, `check`, `rollback`, `repair` and so on; each is one of the lines below.
 
     python -m minispark_stream demo --days 2       flights and word count on both engines
     python -m minispark_stream course FOLDER       the notebooks of this version, copied into a folder
@@ -9,6 +9,7 @@
     python -m minispark_stream rules --changes     what each kind of change of a query means
     python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
     python -m minispark_stream repair CHECKPOINT   what keeps a query from starting is mended, in a copy
+    python -m minispark_stream repartition CHECKPOINT 8   its state gets another number of partitions, in a copy
     python -m minispark_stream state CHECKPOINT --delete KEY   rows go from its state, in a copy
     python -m minispark_stream metrics CHECKPOINT  its numbers, in the text format of Prometheus
     python -m minispark_stream rules               alert rules for Prometheus, or a dashboard for Grafana
@@ -86,10 +87,13 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.operations.check import command as checking
 
         return checking.run(args) if args.command == "check" else checking.show_rules(args.json)
-    if args.command in ("rollback", "repair", "state"):
+    if args.command in ("rollback", "repair", "repartition", "state"):
         from minispark_stream.tools.operations import command as operations
 
-        of_command = {"rollback": operations.run, "repair": operations.run_repair, "state": operations.run_state}
+        of_command = {
+            "rollback": operations.run, "repair": operations.run_repair, "repartition": operations.run_repartition,
+            "state": operations.run_state,
+        }
         return of_command[args.command](args)
     if args.command in ("metrics", "rules"):
         from minispark_stream.tools.monitoring import command as monitoring
@@ -176,6 +180,7 @@ def parser() -> argparse.ArgumentParser:
     add_check_arguments(commands.add_parser("check", help="whether new code fits a checkpoint, and what it does to the result"))
     add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
     add_repair_arguments(commands.add_parser("repair", help="mend a checkpoint on which no query can start, in a copy"))
+    add_repartition_arguments(commands.add_parser("repartition", help="give the state another number of partitions, in a copy"))
     add_state_arguments(commands.add_parser("state", help="remove keys from the state of a checkpoint, in a copy"))
     add_metrics_arguments(commands.add_parser("metrics", help="the numbers of checkpoints, for Prometheus"))
     rules = commands.add_parser("rules", help="alert rules for Prometheus")
@@ -240,6 +245,14 @@ def add_repair_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sink", metavar="PATH", help="the folder that the query writes files into, or none")
     parser.add_argument("--query-id", metavar="ID", help="the id of the query, if metadata is lost (a new one)")
     parser.add_argument("--rebuild-source-log", action="store_true", help="a missing entry gets the files without one")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
+
+
+def add_repartition_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", help="directory or URI")
+    parser.add_argument("partitions", type=at_least(1), metavar="N", help="the new number of partitions")
+    parser.add_argument("--to", metavar="COPY", help="write the checkpoint with the new partitions there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
 

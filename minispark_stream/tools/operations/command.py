@@ -1,4 +1,4 @@
-"""The commands `rollback`, `repair` and `state`: what would be done to a checkpoint, or the deed itself.
+"""The commands `rollback`, `repair`, `repartition` and `state`: what would be done to a checkpoint, or the deed itself.
 
     rollback CHECKPOINT 3                               what would be removed and kept; nothing is changed
     rollback CHECKPOINT 3 --sink OUT --to COPY          a checkpoint that has gone back, beside this one
@@ -6,6 +6,8 @@
     rollback CHECKPOINT 3 --json                        the same as JSON
     repair CHECKPOINT                                   what keeps a query from starting, and what would mend it
     repair CHECKPOINT --to COPY                         a checkpoint beside this one on which the query can start
+    repartition CHECKPOINT 8                            how many rows each of 8 partitions of the state would have
+    repartition CHECKPOINT 8 --to COPY                  a checkpoint beside this one whose state has 8 partitions
     state CHECKPOINT --delete KEY                       the rows that would go from the state; nothing is changed
     state CHECKPOINT --delete KEY --to COPY             a checkpoint beside this one without them
 
@@ -17,12 +19,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import Any
 
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.command import parsed_key
 from minispark_stream.tools.inspection.report import as_json
 from minispark_stream.tools.operations.forget import forget
 from minispark_stream.tools.operations.repair import repair
+from minispark_stream.tools.operations.repartition import repartition
 from minispark_stream.tools.operations.rollback import Rollback, rollback
 
 
@@ -52,6 +56,28 @@ def run_repair(args: argparse.Namespace) -> int:
         return 1
     print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
     return 0
+
+
+def run_repartition(args: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    try:
+        answer = repartition(args.checkpoint, args.partitions, max_bytes=args.max_bytes)
+        if args.to:
+            spark = _session() if answer.by_spark else None
+            answer = repartition(args.checkpoint, args.partitions, to=args.to, spark=spark, max_bytes=args.max_bytes)
+    except (ValueError, OSError, PySparkException) as e:
+        print(f"repartition: {' '.join(str(e).split())}", file=sys.stderr)
+        return 1
+    print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
+    return 0
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def run_state(args: argparse.Namespace) -> int:
