@@ -28,6 +28,7 @@ from datetime import datetime
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
@@ -180,5 +181,7 @@ def as_columns(rows: Sequence[Row], schema: StructType) -> list[pa.Array]:
     Raises:
         PySparkValueError, ArrowInvalid and the like: a value does not fit its type.
     """
+    if not rows:
+        return [pa.array([], kind) for kind in to_arrow_schema(schema, timezone="UTC").types]
     table = LocalDataToArrowConversion.convert(rows, schema, False)
-    return [pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
+    return [pa.concat_arrays(column.chunks) for column in table.columns]
