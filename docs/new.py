@@ -86,4 +86,5 @@ if __name__ == "__main__":
         sys.exit(f"make new: {e}")
     for path in written:
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-    print(f"Now: .venv/bin/pytest {next(path for path in written if path.name.startswith('test_'))}")
+    test = next(path for path in written if path.name.startswith("test_"))
+    print(f"Now: PYTHONPATH={'.' if kind == 'step' else test.parent} .venv/bin/pytest {test}")

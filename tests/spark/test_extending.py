@@ -14,12 +14,10 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from docs import new
 from minispark_stream import registry
 from minispark_stream.lens.view import pictures
 from minispark_stream.testing import stream_test
-
-sys.path.append(str(Path(__file__).parents[2] / "docs"))
-import new  # noqa: E402
 
 
 @pytest.fixture

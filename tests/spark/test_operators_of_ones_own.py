@@ -71,7 +71,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def every_third(events: DataFrame) -> DataFrame:
-    return events.groupBy("k").operator("every_nth", n=3)  # type: ignore[attr-defined, no-any-return]
+    return events.groupBy("k").operator("every_nth", n=3)  # type: ignore[attr-defined]
 
 
 def test_rows_state_progress_and_restarts(spark: SparkSession, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def rows_in(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
 def test_a_watermark_drops_late_rows_and_lets_state_go(spark: SparkSession) -> None:
     def query(session: Any, events: DataFrame) -> DataFrame:
         quiet = events.withWatermark("time", "1 minute").groupBy("k").operator("quiet")  # type: ignore[attr-defined]
-        return quiet.where("rows > 0")  # type: ignore[no-any-return]
+        return quiet.where("rows > 0")
 
     with stream_test(spark, query, schemas={"events": "time timestamp, k string"}) as t:
         t.add([("2026-03-01 12:00", "a"), ("2026-03-01 12:01", "a"), ("2026-03-01 12:03", "b")])
@@ -128,7 +128,7 @@ def test_a_watermark_drops_late_rows_and_lets_state_go(spark: SparkSession) -> N
 
 def test_without_a_key_and_below_an_aggregation(spark: SparkSession) -> None:
     def query(session: Any, events: DataFrame) -> DataFrame:
-        return events.groupBy().operator("every_nth", n=2).groupBy("k").count()  # type: ignore[attr-defined, no-any-return]
+        return events.groupBy().operator("every_nth", n=2).groupBy("k").count()  # type: ignore[attr-defined]
 
     with stream_test(spark, query, output_mode="complete", schemas={"events": "k string"}) as t:
         t.add([("a",), ("a",)])
@@ -141,11 +141,11 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     mini = MiniSparkSession(spark)
     events = mini.readStream.format("rate").load()
     with pytest.raises(AnalysisException, match="not supported in Update output mode"):
-        events.groupBy("value").operator("every_nth", n=2).writeStream.format("noop").outputMode("update").start()
+        events.groupBy("value").operator("every_nth", n=2).writeStream.format("noop").outputMode("update").start()  # type: ignore[attr-defined]
     with pytest.raises(AnalysisException, match="not supported without a watermark"):
-        events.groupBy(F.col("value").cast("string").alias("k")).operator("quiet").writeStream.format("noop").start()
+        events.groupBy(F.col("value").cast("string").alias("k")).operator("quiet").writeStream.format("noop").start()  # type: ignore[attr-defined]
     with pytest.raises(AnalysisException, match=r"No operator is registered as 'every'\. Registered are: every_nth, quiet\."):
-        events.groupBy("value").operator("every")
+        events.groupBy("value").operator("every")  # type: ignore[attr-defined]
     with pytest.raises(AnalysisException, match="needs a stream of a MiniSparkSession"):
         spark.range(3).groupBy("id").operator("every_nth", n=2)  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="must be callable"):

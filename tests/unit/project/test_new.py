@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-sys.path.append(str(ROOT / "docs"))
-import new  # noqa: E402
+from docs import new
 
+ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("kind", ["operator", "source", "sink", "picture"])
 def test_the_files_of_a_kind_have_the_new_name(tmp_path: Path, kind: str) -> None:
