@@ -18,7 +18,7 @@ Shown by tests/spark/test_differences.py::test_what_an_error_tells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -43,6 +43,7 @@ from minispark_stream.engine.state.operator_state_metadata import check_operator
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.engine.state.state_store import COMPRESSION_CODEC, PROVIDER_CLASS, PROVIDERS, StateStoreConf
 
+NewExecution = Callable[[Template, BatchContext, Mapping[int, JavaObject]], IncrementalExecution]
 KEPT_TEMPLATES = 16  # at least 2: that of the batch, and that of all sources
 
 
@@ -68,10 +69,12 @@ class QueryPlanner:
         state_dir: `state/` in the checkpoint.
         run_id: the id of this run, for the state stores.
         wants_told: whether tasks report what they decide, for the trace.
+        new_execution: makes the plan of a batch.
     """
 
     def __init__(
-        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, wants_told: bool
+        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, wants_told: bool,
+        new_execution: NewExecution = IncrementalExecution,
     ):
         self.session = session
         self.analyzed = analyzed
@@ -79,6 +82,7 @@ class QueryPlanner:
         self._state_dir = state_dir
         self._run_id = run_id
         self._wants_told = wants_told
+        self._new_execution = new_execution
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = Sources.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
@@ -89,9 +93,12 @@ class QueryPlanner:
         self._compiled: dict[frozenset[int], tuple[int, Template]] = {}
         self._state: StateOfRun | None = None
 
-    def over(self, analyzed: JavaObject) -> QueryPlanner:
-        """The planner of another plan in the same run."""
-        return QueryPlanner(self.session, analyzed, self._output_mode, self._state_dir, self._run_id, self._wants_told)
+    def over(self, analyzed: JavaObject, new_execution: NewExecution) -> QueryPlanner:
+        """The planner of another plan in the same run, after which this one is not needed any more."""
+        self.stop()
+        return QueryPlanner(
+            self.session, analyzed, self._output_mode, self._state_dir, self._run_id, self._wants_told, new_execution
+        )
 
     @cached_property
     def _analyzed(self) -> JavaObject:
@@ -161,7 +168,7 @@ class QueryPlanner:
         """The plan of one batch; before the first batch of a run, the state is checked, too."""
         template = self.template(context, new_data)
         batch, state = self._batch(context, template)
-        execution = IncrementalExecution(template, batch, new_data)
+        execution = self._new_execution(template, batch, new_data)
         if context.is_first_of_run:
             self._check_state(template.operators, state, context.batch_id)
         return execution

@@ -67,8 +67,14 @@ _ALLOWED_OPERATORS = frozenset(
     f"{_SQL}.{name}" for name in (
         "CollectMetricsExec", "ColumnarToRowExec", "ExpandExec", "FilterExec", "GenerateExec", "InputAdapter", "ProjectExec",
         "UnionExec", "WholeStageCodegenExec", "exchange.ShuffleExchangeExec", "joins.BroadcastHashJoinExec",
+        "aggregate.HashAggregateExec", "aggregate.ObjectHashAggregateExec", "aggregate.SortAggregateExec",
     )
 )
+_WITH_STATE = {  # physical operators that are not in the list, by the names of Catalyst's nodes
+    "DeduplicateWithinWatermark": [f"{_SQL}.streaming.operators.stateful.StreamingDeduplicateWithinWatermarkExec"],
+    "Join": [f"{_SQL}.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec"],
+    "FlatMapGroupsInPandasWithState": [f"{_SQL}.SortExec", f"{_SQL}.python.streaming.FlatMapGroupsInPandasWithStateExec"],
+}
 _IN_RANGES = " in ranges"  # a shuffle by ranges would first have to see all rows
 _STATEFUL = (
     *AGGREGATIONS, "Deduplicate", "DeduplicateWithinWatermark", "FlatMapGroupsInPandasWithState", "TransformWithState",
@@ -191,8 +197,11 @@ def check_operators(session: SparkSession, execution: IncrementalExecution) -> N
     """(8) Raises IllegalArgumentException: there is an operator that is not in the list."""
     if not sessions.flag(session, f"{_CONFS}.allowlistCheck"):
         return
-    columns = frozenset(number for plan in execution.new_data.values() for number in expressions.expression_ids(session, plan))
-    above: set[str] = set()
+    with_state = [operator.plan for operator in execution.template.operators]
+    columns = frozenset(
+        number for plan in (*execution.new_data.values(), *with_state) for number in expressions.expression_ids(session, plan)
+    )
+    above = {name for plan in with_state for name in _WITH_STATE.get(scala.class_name(plan), ())}
     for plan in execution.batch.executed:
         _add_operators_above(session, plan, columns, above)
     if unknown := sorted(above - _ALLOWED_OPERATORS):
@@ -202,8 +211,9 @@ def check_operators(session: SparkSession, execution: IncrementalExecution) -> N
 
 
 def _add_operators_above(session: SparkSession, plan: JavaObject, columns: frozenset[int], above: set[str]) -> bool:
-    """Add the classes of all operators above a reader, which has these columns; returns whether there is one."""
-    if scala.class_name(plan) == "MapInArrowExec" and columns & set(expressions.expression_ids(session, plan)):
+    """Add the classes of all operators above a reader or a task with state, which have these columns; returns whether there is
+    one."""
+    if scala.class_name(plan) in ("MapInArrowExec", "RDDScanExec") and columns & set(expressions.expression_ids(session, plan)):
         return True
     below = [_add_operators_above(session, child, columns, above) for child in scala.items(plan.children())]
     if any(below):

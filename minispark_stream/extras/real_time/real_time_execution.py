@@ -22,10 +22,14 @@ batches wait until the next one has been planned.
 An operator that control rows cannot pass (a Python UDF, a shuffle) keeps rows back until its buffers are full or the batch
 ends, and a warning says so.
 
-Differs from Spark: stateful operators are refused, because their task would be a second stage that runs at the same time, for
-which there is no shuffle here. `repartition` is an ordinary shuffle: its rows are written when the batch ends. The console
-prints the rows of a batch when it ends, as in Spark; a `foreach` function is called when a row arrives, while Spark collects
-the rows for it until there are many or the batch ends.
+A query with state has a second set of tasks, which run at the same time (pipelines.py). Its state is committed when the batch
+ends, and only the commit log says by which ids its files are found. So the state contains each row once, even if the row is
+written again.
+
+Differs from Spark: of the operators with state, there is only dropDuplicates. A query with an aggregation ends: Catalyst's
+operator emits nothing before it has seen all of its rows. `repartition` is an ordinary shuffle, so its rows are written when
+the batch ends, and a query with state cannot have one. The console prints the rows of a batch when it ends, as in Spark; a
+`foreach` function is called when a row arrives, while Spark collects the rows for it until there are many or the batch ends.
 Shown by tests/conformance/test_real_time_mode.py::test_rows_are_written_while_the_batch_runs.
 """
 
@@ -44,7 +48,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.offset_seq_log import to_offsets
 from minispark_stream.engine.clock import Clock
-from minispark_stream.engine.jvm import expressions, plans, sessions
+from minispark_stream.engine.jvm import expressions, plans, query_execution, sessions
 from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.operators.metrics import Reports
 from minispark_stream.engine.plan.real_time_leaf import real_time_leaf
@@ -54,8 +58,9 @@ from minispark_stream.engine.runtime.incremental_execution import IncrementalExe
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.progress_reporter import status_message
+from minispark_stream.engine.runtime.query_planner import NewExecution
 from minispark_stream.engine.runtime.real_time_mode import check_operators, check_sink_on_thread
-from minispark_stream.engine.runtime.run_batch import commit_offsets, plan_batch, update_watermark
+from minispark_stream.engine.runtime.run_batch import commit_offsets, plan_batch, state_operator, update_watermark
 from minispark_stream.engine.runtime.running_query import QuerySources
 from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import Announce
@@ -75,9 +80,14 @@ from minispark_stream.extras.real_time.low_latency_reader import (
     RealTimeWriterTask,
     Written,
 )
+from minispark_stream.extras.real_time.pipelines import PipelinedExecution, Pipelines
 
 logger = logging.getLogger(__name__)
 
+_CONFS = {
+    "spark.sql.unionOutputPartitioning": "false",  # the tasks of both streams of a union read at the same time
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",  # a first batch that was cut off has left its schema
+}
 _END_BY_THEMSELVES_S = 2  # how long tasks are given for it
 
 
@@ -94,12 +104,13 @@ class RealTimeMode(MicroBatchExecution):
         self.sink = write.sink  # not the one that previews batches, which this mode never gives to a sink
         self.reports: Accumulator[list[Any]] = session.sparkContext.accumulator([], Reports())
         self._lets_control_rows_through = False
+        self._pipelines: Pipelines | None = None  # of a query with state
 
     def run_activated_stream(self) -> None:
         committed = self.commit_log.get_latest_batch_id()
         self.offset_log.purge_after(-1 if committed is None else committed)  # (1)
-        for key, value in {**AT_ONCE, "spark.sql.unionOutputPartitioning": "false"}.items():
-            self.session.conf.set(key, value)  # in a union, the tasks of both streams read at the same time
+        for key, value in {**AT_ONCE, **_CONFS}.items():
+            self.session.conf.set(key, value)
         super().run_activated_stream()
 
     def create_sources(self) -> QuerySources:
@@ -116,8 +127,9 @@ class RealTimeMode(MicroBatchExecution):
     def release(self) -> None:
         super().release()
         sessions.forget_accumulator(self.reports)
-        if self.write is not None:
-            self.attempt(self.write.stop)
+        for one in (self.write, self._pipelines):
+            if one is not None:
+                self.attempt(one.stop)
 
     def stop(self) -> None:
         """Tasks may end by themselves before Spark kills those that still run: a killed worker logs an error."""
@@ -142,22 +154,26 @@ class RealTimeMode(MicroBatchExecution):
 
     def _begin(self) -> None:
         """Check the operators, and let control rows through the plan. (3)"""
-        if self.planner.has_state(self.context):
-            raise AnalysisException(
-                message="minispark_stream cannot run a stateful operator in real-time mode: its tasks would have to run at the "
-                "same time as those that read. Use a trigger with micro-batches for this query."
-            )
         new_data = {i: plans.analyzed(self.rows_of(i, source, None)) for i, source in enumerate(self.sources)}
         check_operators(self.session, self.planner.plan(self.context, new_data))
+        new_execution: NewExecution = IncrementalExecution
+        if has_state := self.planner.has_state(self.context):
+            self._pipelines = Pipelines(self.session)
+            new_execution = partial(PipelinedExecution, self._pipelines)
         try:
-            leaf = partial(real_time_leaf, self.session)
-            plan = with_control_rows(self.session, self.analyzed, leaf, lambda _, expression, control: expression)
+            leaf, plan = partial(real_time_leaf, self.session), query_execution.with_keys_in_order(self.session, self.analyzed)
+            plan = with_control_rows(self.session, plan, leaf, lambda _, expression, control: expression)
         except NoWayThrough as operator:
+            if has_state:
+                raise AnalysisException(
+                    message=f"minispark_stream cannot run {operator} in a query with state in real-time mode, because no row "
+                    "would leave it before the batch ends. Use a trigger with micro-batches for this query."
+                ) from None
             logger.warning(
                 "In real-time mode, %s keeps rows back: they are written when a buffer is full or the batch ends", operator
             )
         else:
-            self.planner, self._lets_control_rows_through = self.planner.over(plan), True
+            self.planner, self._lets_control_rows_through = self.planner.over(plan, new_execution), True
 
     def _tell_who_waits(self) -> None:
         """`processAllAvailable` waits for a batch that has read all there is."""
@@ -187,7 +203,8 @@ class RealTimeMode(MicroBatchExecution):
             rows = rows.select("*", F.lit(None).cast("string"))
         columns = [f"_{i}" for i in range(len(rows.columns))]
         writer = RealTimeWriterTask(self.write.write, batch_id, self.reports)
-        return rows.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))
+        written = rows.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))
+        return self._pipelines.whole_job(written) if self._pipelines else written
 
 
 def _latest(source: Source, start: Offset, limit: ReadLimit) -> Offset | None:
@@ -256,5 +273,6 @@ def add_batch(
     return replace(
         context, execution=execution, end_offsets=end_offsets, num_output_rows=sum(one.rows for one in written),
         num_input_rows={i: sum(one.rows for one in ends if one.source == i) for i in end_offsets},
+        state_operators=tuple(state_operator(query, execution, one) for one in execution.template.operators),
         new_unique_ids=None if context.unique_ids is None else execution.new_unique_ids(),
     )

@@ -1,0 +1,148 @@
+"""Rows on their way between two sets of tasks that run at the same time.
+
+Models: the shuffle of a PipelinedShuffleDependency, "streaming" (in no document: it is newer).
+
+A shuffle of Spark's keeps rows until all tasks before it have ended. Here, the tasks after it run at the same time, and rows go
+from worker to worker:
+
+1. A receiving task listens, and tells the driver where (`Switchboard`).
+2. A sending task asks the driver until all receivers are known, and opens a connection to each (extras/rpc.py, which proves
+   to each other that both know the secret of the query).
+3. A message is an Arrow batch without its schema, and is answered when the receiver has put it into its queue. If the queue
+   is full, the answer waits, and with it the sender, the pipe that fills the sender, and the reader of the source.
+4. When a sender has seen the last row of its batch, it says so. A receiver that has heard this of all senders has seen
+   everything, and ends.
+
+    sender 0    a c   ->  receiver 0     a c e, then end, end
+    sender 1    b e   ->  receiver 1     b, then end, end
+
+A sender that dies does not say that it has ended, so its receivers do not end either. Its task has failed, and with it the job:
+Spark ends the other tasks.
+
+Differs from Spark: there, rows go from JVM to JVM; here from one Python worker to another one.
+Shown by tests/unit/extras/real_time/test_channel.py::test_rows_of_all_senders_arrive.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from minispark_stream.extras.rpc import RpcEndpoint, RpcEndpointRef
+
+_QUEUE_SIZE = 64  # Arrow batches that wait at a receiver
+_LOOK_AGAIN_S = 0.005  # how long a sender waits before it asks again
+_FULL_S = 0.1  # how long a full queue is waited for before looking whether the receiver has ended
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A receiver says where it listens; the answer is None."""
+
+    operator_id: int
+    partition: int
+    at: RpcEndpointRef
+
+
+@dataclass(frozen=True)
+class WhoListens:
+    """The answer is where the receivers of an operator listen, by their partitions."""
+
+    operator_id: int
+
+
+@dataclass(frozen=True)
+class Message:
+    """Rows, or None: the end. The answer is None."""
+
+    rows: pa.Buffer | None
+
+
+class Switchboard:
+    """(1) The driver's list of the receivers of the current batch."""
+
+    def __init__(self, host: str):
+        self._receivers: dict[int, dict[int, RpcEndpointRef]] = {}
+        self._endpoint = RpcEndpoint(host, self._answer)
+        self.ref = self._endpoint.ref
+
+    def forget(self) -> None:
+        """Another batch begins, with other receivers."""
+        self._receivers = {}
+
+    def stop(self) -> None:
+        self._endpoint.stop()
+
+    def _answer(self, message: Listening | WhoListens) -> dict[int, RpcEndpointRef] | None:
+        receivers = self._receivers.setdefault(message.operator_id, {})
+        if isinstance(message, WhoListens):
+            return dict(receivers)
+        receivers[message.partition] = message.at
+        return None
+
+
+class Sender:
+    """(2) The connections of a task to the receivers of an operator. Raises OSError, EOFError: the driver has ended."""
+
+    def __init__(self, switchboard: RpcEndpointRef, operator_id: int, receivers: int):
+        driver = switchboard.connect()
+        try:
+            while len(found := driver.ask(WhoListens(operator_id))) < receivers:
+                time.sleep(_LOOK_AGAIN_S)
+        finally:
+            driver.close()
+        self._receivers = {partition: at.connect() for partition, at in found.items()}
+
+    def send(self, partition: int, rows: pa.RecordBatch) -> None:  # (3)
+        self._receivers[partition].ask(Message(rows.serialize()))
+
+    def end(self) -> None:  # (4)
+        for receiver in self._receivers.values():
+            receiver.ask(Message(None))
+            receiver.close()
+
+
+class Receiver:
+    """The rows of one partition, from `senders` tasks."""
+
+    def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int, senders: int, schema: pa.Schema):
+        self._schema, self._running = schema, senders
+        self._queue: queue.Queue[Message] = queue.Queue(_QUEUE_SIZE)
+        self._closed = threading.Event()
+        with socket.create_connection(switchboard.address) as probe:  # this machine, as those see it who find the driver
+            host = probe.getsockname()[0]
+        self._endpoint = RpcEndpoint(host, self._put)
+        driver = switchboard.connect()
+        driver.ask(Listening(operator_id, partition, self._endpoint.ref))
+        driver.close()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows as they come, until all senders have ended."""
+        while self._running:
+            message = self._queue.get()
+            if message.rows is None:
+                self._running -= 1
+            else:
+                yield pa.ipc.read_record_batch(message.rows, self._schema)
+
+    def is_empty(self) -> bool:
+        """Whether nothing waits in the queue."""
+        return self._queue.empty()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._endpoint.stop()
+
+    def _put(self, message: Message) -> None:  # (3)
+        while not self._closed.is_set():
+            try:
+                return self._queue.put(message, timeout=_FULL_S)
+            except queue.Full:
+                continue
+        raise RuntimeError("The receiver has ended")

@@ -1,0 +1,68 @@
+"""dropDuplicates in real-time mode: a row with a new key passes when it comes, and the state is committed when the batch ends.
+
+Models: StreamingDeduplicateExec (About state; SIGMOD'18 paper, 4.3), which works row by row in every mode.
+
+1. Rows that are not after the late watermark of the batch are dropped. It stands still for as long as the batch lasts.
+2. A row with a new key passes at once, and its key is put into the state.
+3. At the end of the batch, keys that are not after the eviction watermark are removed, and the state is committed.
+
+    12:00:00.100   a     passes, after milliseconds
+    12:00:03.000   a     a duplicate
+    12:00:05.000         the batch ends: version 8 of the state, with a
+
+Differs from Spark: nothing.
+Shown by tests/conformance/test_real_time_state.py::test_logs_and_reports_are_equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from minispark_stream.engine.operators.columns import is_late, without
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import Stopwatch
+from minispark_stream.engine.operators.streaming_deduplicate import Deduplicate
+from minispark_stream.engine.state.state_store import StateStore
+from minispark_stream.extras.real_time.streaming_state import RowByRowTask
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowLatencyDeduplicate(RowByRowTask, Deduplicate):
+    """The task half; calling it runs one partition. `counts` are those of the batch so far."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch) -> pa.RecordBatch:
+        clock = Stopwatch()
+        late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
+        in_time = without(rows, late)
+        passed = without(in_time, ~self._put_new(stores[0], in_time))  # (2)
+        self.counts.update(
+            late=int(late.sum()), passed=passed.num_rows, duplicates=in_time.num_rows - passed.num_rows, ms=clock.lap()
+        )
+        return passed
+
+    def finish(self, stores: Sequence[StateStore]) -> StateMetrics:
+        clock = Stopwatch()
+        [store] = stores
+        read = store.num_keys if self.forgets else 0
+        removed = store.remove(self._expired(store))  # (3)
+        removals_ms = clock.lap()
+        store.commit()
+        return StateMetrics(
+            num_rows_updated=self.counts["passed"],
+            num_rows_removed=removed,
+            num_rows_dropped_by_watermark=self.counts["late"],
+            all_updates_time_ms=self.counts["ms"],
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+            custom={
+                "numDroppedDuplicateRows": self.counts["duplicates"], "numRowsIncrementallyRemoved": 0,
+                "numRowsReadDuringEviction": read,
+            },
+        )

@@ -1,0 +1,137 @@
+"""One batch of a query with state in real-time mode: its plan in two pipelines, which run in one job.
+
+Models: IncrementalExecution of a query in real-time mode, the pipelined shuffles of its stages.
+
+1. Below a stateful operator, Spark's plan gets one more column, the partition of each row, and a task that sends the rows
+   (streaming_state.py). This is a pipeline of its own, and nothing comes out of it.
+2. The rows of the operator are those of a task that receives.
+3. The job runs over all partitions of all pipelines, those of the sink first, so that their numbers are those of the rows.
+4. A task that waits for others that are not running would wait for ever. So the job only starts if there are free slots for all
+   of its tasks.
+
+    dropDuplicates, 2 partitions to read, 3 of the state     3 tasks (receive, write) and 2 tasks (read, send): 5 slots
+
+Differs from Spark: if there are not enough free slots, Spark says so at once. Here the job waits for ten seconds, because the
+model's own short jobs, which start Python workers, may be about to end.
+Shown by tests/conformance/test_real_time_state.py::test_what_is_refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructType
+
+from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
+from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.jvm.task_types import without_names
+from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.event_times import several_event_times
+from minispark_stream.engine.operators.streaming_deduplicate import StreamingDeduplicate
+from minispark_stream.engine.plan.nodes import Node
+from minispark_stream.engine.plan.real_time_leaf import control_of
+from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
+from minispark_stream.engine.runtime.template import Template
+from minispark_stream.extras.jvm.pipelined_stages import empty_partitions, free_slots, together, with_partition
+from minispark_stream.extras.real_time.channel import Switchboard
+from minispark_stream.extras.real_time.low_latency_deduplicate import LowLatencyDeduplicate
+from minispark_stream.extras.real_time.streaming_state import Channel, SendingTask
+
+_OTHERS_END_S = 10  # how long other tasks are given to end, such as those that start Python workers
+_LOOK_AGAIN_S = 0.02
+_NOTHING = StructType().add("nothing", LongType())
+
+
+class Pipelines:
+    """What all batches of a run have in common.
+
+    `senders` are the RDDs of the current batch out of which nothing comes.
+    """
+
+    def __init__(self, session: SparkSession):
+        self._session = session
+        self._switchboard = Switchboard(sessions.driver_host(session))
+        self._sending: dict[int, MapPartitions] = {}
+        self._schema = expressions.java_schema(session, _NOTHING)
+        self._nothing = expressions.new_attributes(session, self._schema)
+        self.senders: list[JavaObject] = []
+
+    def stop(self) -> None:
+        self._switchboard.stop()
+
+    def begin_batch(self) -> None:
+        self._switchboard.forget()
+        self.senders = []
+
+    def channel(self, operator: StatefulOperator, rows: JavaObject) -> Channel:
+        names = [column.exprId().id() for column in scala.items(rows.output())]
+        control = control_of(rows)
+        assert control is not None
+        return Channel(self._switchboard.ref, operator.operator_id, names.index(control.exprId().id()))
+
+    def send(
+        self, context: BatchContext, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int
+    ) -> int:
+        """(1) Send the rows of a physical plan to the partition of their keys; returns how many tasks do so."""
+        numbered = with_partition(self._session, rows, keys, partitions)
+        if channel.operator_id not in self._sending:
+            schema = expressions.struct_type(scala.items(numbered.output()))
+            self._sending[channel.operator_id] = MapPartitions(self._session, schema, _NOTHING, self._nothing)
+        sent = context.map_partitions(self._sending[channel.operator_id], numbered, SendingTask(channel, partitions))
+        self.senders.append(context.leaf(sent).rdd())
+        return int(self.senders[-1].getNumPartitions())
+
+    def whole_job(self, written: DataFrame) -> DataFrame:
+        """(3) The partitions of `written`, and of all senders.
+
+        Raises:
+            SparkRuntimeException: there are not enough free slots for all tasks (CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT).
+        """
+        rows = physical.executable(written).execute()
+        needed = sum(rdd.getNumPartitions() for rdd in (rows, *self.senders))
+        until = time.monotonic() + _OTHERS_END_S
+        while needed > (slots := free_slots(self._session)) and time.monotonic() < until:  # (4)
+            time.sleep(_LOOK_AGAIN_S)
+        if needed > slots:
+            numbers = {"numTasks": str(needed), "numSlots": str(slots)}
+            raise spark_error(self._session, SparkRuntimeException, "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT", **numbers)
+        return plans.rdd_frame(self._session, together(self._session, [rows, *self.senders]), self._schema)
+
+
+class PipelinedExecution(IncrementalExecution):
+    """The plan of one batch."""
+
+    def __init__(self, pipelines: Pipelines, template: Template, batch: BatchContext, new_data: Mapping[int, JavaObject]):
+        self._pipelines = pipelines
+        pipelines.begin_batch()
+        super().__init__(template, batch, new_data)
+
+    def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
+        if isinstance(node, StreamingDeduplicate):
+            return self._deduplicate(node, children[0])
+        return super()._plan(node, children)
+
+    def _deduplicate(self, operator: StreamingDeduplicate, child: JavaObject) -> JavaObject:  # (2)
+        session, context = self.batch.session, self.batch
+        rows = context.rows(child)
+        columns = scala.items(rows.output())
+        channel = self._pipelines.channel(operator, rows)
+        partitions = operator.partitions(context.num_partitions)
+        task = LowLatencyDeduplicate(
+            **context.of_task(operator, operator.tasks),
+            positions=operator.positions,
+            keys=without_names(operator.keys),
+            event_time=operator.event_time,
+            key_event_time=operator.key_event_time,
+            delay_ms=operator.delay_ms,
+            channel=channel,
+            senders=self._pipelines.send(context, channel, rows, [columns[i] for i in operator.positions], partitions),
+        )
+        empty = physical.scan(session, empty_partitions(session, partitions), rows.output())
+        refusal = several_event_times(session, operator.event_times)
+        return context.leaf(context.map_partitions(operator.tasks, empty, task, of_inputs=False, refusal=refusal))

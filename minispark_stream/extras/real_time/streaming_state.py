@@ -1,0 +1,134 @@
+"""The two tasks between which rows change their partition in real-time mode, and what each task with state does there.
+
+Models: StreamingDeduplicateExec above a PipelinedShuffleDependency (in no document: it is newer).
+
+Such a query consists of pipelines, whose tasks all run at the same time:
+
+1. The sending task is the last one of a pipeline. For each row, Spark has computed the partition, by the hash that a shuffle
+   takes, so the files of the state are those of micro-batches. Rows that only push others forward end here.
+2. The receiving task is the first one of the next pipeline. It opens version N of its state, and is given the rows in the
+   batches in which they come.
+3. Rows leave it at once, followed by rows that push them forward (extras/continuous/queued_data_reader.py), unless more rows
+   are waiting already.
+4. When all senders have ended, the batch has ended: the task evicts, commits version N + 1, and reports.
+
+    pipeline 1     reader > Spark's operators, and the partition > sender
+                                                                      | Arrow batches (channel.py)
+    pipeline 2                                                     receiver and state > Spark's operators > writer
+
+A version whose batch is not in the commit log is never read: the name of its files has an id, and only the commit log has that.
+
+Differs from Spark: nothing.
+Shown by tests/conformance/test_real_time_state.py::test_logs_and_reports_are_equal.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.state_task import StateTask, own_partition, record_batches
+from minispark_stream.engine.operators.worker_tuning import tune_worker
+from minispark_stream.engine.state.state_store import StateStore
+from minispark_stream.extras.continuous.queued_data_reader import PUSH
+from minispark_stream.extras.real_time.channel import Receiver, Sender
+from minispark_stream.extras.rpc import RpcEndpointRef
+
+PUSHES = 2  # after rows; queued_data_reader.py
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The way to the partitions of an operator.
+
+    Attributes:
+        control: the position of the column of PUSH in the rows.
+    """
+
+    switchboard: RpcEndpointRef
+    operator_id: int
+    control: int
+
+
+def refuse_retry() -> None:
+    """A task that Spark starts a second time refuses to run: its rows have perhaps been written."""
+    context = TaskContext.get()
+    assert context is not None
+    if context.attemptNumber() != 0:
+        raise RuntimeError("Real-time mode does not support task retry")
+
+
+@dataclass(frozen=True)
+class SendingTask:
+    """(1) The function that `mapInArrow` runs; the last column of the rows is the partition. Nothing comes out of it."""
+
+    channel: Channel
+    partitions: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        refuse_retry()
+        _, rows = own_partition(batches)
+        sender = Sender(self.channel.switchboard, self.channel.operator_id, self.partitions)
+        for batch in rows:
+            for partition, part in _by_partition(batch, self.channel.control):
+                sender.send(partition, part)
+        sender.end()
+        yield from ()
+
+
+def _by_partition(batch: pa.RecordBatch, control: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of data, for each partition that has any."""
+    last = batch.num_columns - 1
+    data = batch.filter(batch.column(control).is_null())
+    of_row = np.asarray(data.column(last))
+    rows = data.remove_column(last)
+    for partition in np.unique(of_row).tolist():
+        yield partition, rows.filter(pa.array(of_row == partition))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowByRowTask(StateTask):
+    """(2) The function that `mapInArrow` runs over partitions without rows; the rows come from `senders` tasks."""
+
+    channel: Channel
+    senders: int
+
+    @abstractmethod
+    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Process rows that have come; returns those to emit."""
+
+    @abstractmethod
+    def finish(self, stores: Sequence[StateStore]) -> StateMetrics:
+        """Evict and commit; returns what has happened in the batch."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        refuse_retry()
+        tune_worker()
+        partition, nothing = own_partition(batches)
+        for _ in nothing:
+            pass
+        channel, pushes = self.channel, self._pushes()
+        arriving = Receiver(channel.switchboard, channel.operator_id, partition, self.senders, self.output)
+        try:
+            with self.info.open_stores(partition, *self.store_names) as stores:
+                for rows in arriving:
+                    emitted = self.take(stores, rows)  # (3)
+                    yield from record_batches(emitted, self.output)
+                    if emitted.num_rows and arriving.is_empty():
+                        yield pushes
+                self.metrics.add([(partition, self.finish(stores))])  # (4)
+        finally:
+            arriving.close()
+
+    def _pushes(self) -> pa.RecordBatch:
+        columns = [
+            pa.array([PUSH] * PUSHES, f.type) if i == self.channel.control else pa.nulls(PUSHES, f.type)
+            for i, f in enumerate(self.output)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.output)
