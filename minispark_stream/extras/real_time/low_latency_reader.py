@@ -43,7 +43,7 @@ from minispark_stream.extras.continuous.queued_data_reader import (
 
 BATCH_END_KEY = "minispark_stream.realTime.batchEndMs"  # in the local properties of a batch's job: when it ends
 _QUEUE_SIZE = 1024  # rows that a reader has read ahead
-_PUSHES = 2  # after rows; queued_data_reader.py
+PUSHES = 2  # after rows; queued_data_reader.py
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,15 @@ class Written:
 Reports = Accumulator[list[Any]]
 
 
+def first_attempt() -> TaskContext:  # (5)
+    """The context of a task. Raises RuntimeError: Spark has started it a second time."""
+    context = TaskContext.get()
+    assert context is not None
+    if context.attemptNumber() != 0:
+        raise RuntimeError("Real-time mode does not support task retry")
+    return context
+
+
 @dataclass(frozen=True)
 class LowLatencyReaderTask:
     """The function that `mapInArrow` runs for each partition of a source; its input is the number of the partition.
@@ -79,13 +88,10 @@ class LowLatencyReaderTask:
     partitions: tuple[ContinuousInputPartition, ...]
     schema: StructType
     reports: Reports
-    pushes: int = _PUSHES
+    pushes: int = PUSHES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        if context.attemptNumber() != 0:  # (5)
-            raise RuntimeError("Real-time mode does not support task retry")
+        context = first_attempt()
         end_s = int(context.getLocalProperty(BATCH_END_KEY) or 0) / 1000
         [number] = [one for batch in batches for one in batch.column(0).to_pylist()]
         partition = self.partitions[number]

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, own_partition, record_batches
@@ -38,9 +37,8 @@ from minispark_stream.engine.operators.worker_tuning import tune_worker
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.continuous.queued_data_reader import PUSH
 from minispark_stream.extras.real_time.channel import Receiver, Sender
+from minispark_stream.extras.real_time.low_latency_reader import PUSHES, first_attempt
 from minispark_stream.extras.rpc import RpcEndpointRef
-
-PUSHES = 2  # after rows; queued_data_reader.py
 
 
 @dataclass(frozen=True)
@@ -56,14 +54,6 @@ class Channel:
     control: int
 
 
-def refuse_retry() -> None:
-    """A task that Spark starts a second time refuses to run: its rows have perhaps been written."""
-    context = TaskContext.get()
-    assert context is not None
-    if context.attemptNumber() != 0:
-        raise RuntimeError("Real-time mode does not support task retry")
-
-
 @dataclass(frozen=True)
 class SendingTask:
     """(1) The function that `mapInArrow` runs; the last column of the rows is the partition. Nothing comes out of it."""
@@ -72,7 +62,7 @@ class SendingTask:
     partitions: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        refuse_retry()
+        first_attempt()
         _, rows = own_partition(batches)
         sender = Sender(self.channel.switchboard, self.channel.operator_id, self.partitions)
         for batch in rows:
@@ -108,7 +98,7 @@ class RowByRowTask(StateTask):
         """Evict and commit; returns what has happened in the batch."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        refuse_retry()
+        first_attempt()
         tune_worker()
         partition, nothing = own_partition(batches)
         for _ in nothing:

@@ -46,8 +46,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.runtime", "engine.sinks", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
     ),
     "extras.real_time": (
-        "extras.continuous", "extras.async_progress_tracking", "extras.rpc", "engine.runtime", "engine.operators", "engine.sources",
-        "engine.sinks", "engine.plan", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
+        "extras.continuous", "extras.async_progress_tracking", "extras.rpc", "extras.jvm", "engine.runtime", "engine.operators",
+        "engine.sources", "engine.sinks", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.clock",
+        "engine.observer",
     ),
     "extras.rocksdb": ("engine.state", "engine.checkpointing"),  # needs no JVM
     "extras.transform_with_state": (

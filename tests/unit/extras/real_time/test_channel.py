@@ -36,9 +36,9 @@ def test_rows_of_all_senders_arrive(switchboard: Switchboard) -> None:
     receivers = [Receiver(switchboard.ref, 0, partition, 2, SCHEMA) for partition in (0, 1)]
     first, second = (Sender(switchboard.ref, 0, 2) for _ in range(2))
     first.send(0, rows("a", "c"))
-    second.send(0, rows("x" * 2**20))
     first.send(1, rows("b"))
     first.end()
+    second.send(0, rows("x" * 2**20))
     second.end()
     assert [sorted(received(one)) for one in receivers] == [["a", "c", "x" * 2**20], ["b"]]
     for receiver in receivers:
