@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import LowLatencyMemoryStream, MiniSparkSession, inspect
+from minispark_stream.extras.jvm.pipelined_stages import free_slots
 from minispark_stream.extras.real_time import real_time_execution
 from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.test_real_time_mode import (
@@ -36,8 +38,12 @@ ROWS = [("a", 1, None), ("b", 2, None), ("a", 3, None)]
 
 
 @pytest.fixture(autouse=True)
-def two_slots(spark: SparkSession) -> Iterator[None]:
-    """One task that reads, and one that has state."""
+def two_slots(spark: SparkSession, mini: MiniSparkSession) -> Iterator[None]:
+    """One task that reads, and one that has state. Both slots must be free: Spark does not wait for the job that starts workers."""
+    for thread in threading.enumerate():
+        if thread.name == "start Python workers":
+            thread.join()
+    wait_for(lambda: free_slots(spark) == 2)
     with confs_set(spark, {**SHORT_BATCHES, "spark.sql.shuffle.partitions": "1"}):
         yield
 
