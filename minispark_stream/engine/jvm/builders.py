@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 
@@ -26,8 +27,8 @@ def parse_schema(session: SparkSession, schema: JavaObject | str) -> StructType:
         AnalysisException: a column is of type char or varchar.
     """
     if isinstance(schema, str):
-        schema = scala.java_class(session, "org.apache.spark.sql.types.StructType").fromDDL(schema)
-    scala.java_class(session, "org.apache.spark.sql.catalyst.util.CharVarcharUtils").failIfHasCharVarchar(schema)
+        schema = scala.java_class(session, "StructType").fromDDL(schema)
+    scala.java_class(session, "CharVarcharUtils").failIfHasCharVarchar(schema)
     return expressions.python_schema(schema)
 
 
@@ -38,7 +39,7 @@ def parse_struct(session: SparkSession, text: str) -> StructType:
         ParseException: the text is no type.
         AnalysisException: the type is no struct.
     """
-    found = scala.companion(session, "org.apache.spark.sql.types.DataType").fromDDL(text)
+    found = scala.companion(session, "DataType").fromDDL(text)
     if scala.class_name(found) != "StructType":
         raise analysis_error(session, "INVALID_SCHEMA.NON_STRUCT_TYPE", inputSchema=text, dataType=f'"{found.sql()}"')
     return expressions.python_schema(found)
@@ -50,8 +51,11 @@ def check_keys_of_maps(session: SparkSession, name: str, schema: StructType) -> 
     Args:
         name: the format, "json" or "xml", which cannot hold other keys.
     """
-    utils = scala.java_class(session, f"org.apache.spark.sql.execution.datasources.{name}.{name.capitalize()}Utils")
-    getattr(utils, f"check{name.capitalize()}Schema")(expressions.java_schema(session, schema))
+    java_schema = expressions.java_schema(session, schema)
+    if name == "json":
+        scala.java_class(session, "JsonUtils").checkJsonSchema(java_schema)
+    else:
+        scala.java_class(session, "XmlUtils").checkXmlSchema(java_schema)
 
 
 def output_mode(session: SparkSession, name: str) -> str:
@@ -60,7 +64,7 @@ def output_mode(session: SparkSession, name: str) -> str:
     Raises:
         IllegalArgumentException: there is no such output mode.
     """
-    modes = scala.java_class(session, "org.apache.spark.sql.catalyst.streaming.InternalOutputModes")
+    modes = scala.java_class(session, "InternalOutputModes")
     return str(modes.apply(name).toString()).lower()
 
 
@@ -68,7 +72,7 @@ def case_insensitive(session: SparkSession, options: Mapping[str, str]) -> JavaO
     """`options` as Spark's own map, whose methods `getLong`, `getInt` and `getBoolean` take a default."""
     texts = {name: value for name, value in options.items() if value is not None}
     made = scala.java_class(session, "java.util.HashMap")(texts)
-    return scala.java_class(session, "org.apache.spark.sql.util.CaseInsensitiveStringMap")(made)
+    return scala.java_class(session, "CaseInsensitiveStringMap")(made)
 
 
 def short_name(session: SparkSession, name: str) -> str | None:
@@ -77,22 +81,22 @@ def short_name(session: SparkSession, name: str) -> str | None:
     Raises:
         JavaError, AnalysisException: there is no such data source.
     """
-    sources = scala.java_class(session, "org.apache.spark.sql.execution.datasources.DataSource")
+    sources = scala.java_class(session, "DataSource")
     found = sources.lookupDataSource(name, session._jsparkSession.sessionState().conf())
     source = scala.java_class(session, found.getName())()
-    has_one = is_instance_of(scala.gateway(session), source, "org.apache.spark.sql.sources.DataSourceRegister")
+    has_one = is_instance_of(scala.gateway(session), source, ENGINE["DataSourceRegister"])
     return str(source.shortName()).lower() if has_one else None
 
 
 def check_state_store_provider(session: SparkSession, name: str) -> None:
     """Raises Spark's own exception unless there is a class of this name, and it is a state store provider."""
-    scala.companion(session, "org.apache.spark.sql.execution.streaming.state.StateStoreProvider").create(name)
+    scala.companion(session, "StateStoreProvider").create(name)
 
 
 def check_codec(session: SparkSession, name: str) -> None:
     """Raises Spark's own exception unless Spark has a compression codec of this name."""
     spark_conf = session.sparkContext._jsc.sc().conf()
-    scala.companion(session, "org.apache.spark.io.CompressionCodec").createCodec(spark_conf, name)
+    scala.companion(session, "CompressionCodec").createCodec(spark_conf, name)
 
 
 def pickled_data_source(session: SparkSession, name: str) -> bytes | None:

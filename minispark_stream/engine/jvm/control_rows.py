@@ -19,25 +19,22 @@ from pyspark.sql.types import BooleanType, StructType
 from minispark_stream.engine.jvm import expressions, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
-_PLANS = "org.apache.spark.sql.catalyst.plans"
-
 
 def is_data(session: SparkSession, control: JavaObject) -> JavaObject:
-    return scala.java_class(session, f"{_EXPRESSIONS}.IsNull")(control)
+    return scala.java_class(session, "IsNull")(control)
 
 
 def for_data(session: SparkSession, computed: JavaObject, control: JavaObject, otherwise: JavaObject = None) -> JavaObject:
     """An expression that is computed for rows of data only; for others it is `otherwise`, or null."""
-    null = scala.java_class(session, f"{_EXPRESSIONS}.Literal")(None, computed.dataType())
-    return scala.java_class(session, f"{_EXPRESSIONS}.If")(is_data(session, control), computed, otherwise or null)
+    null = scala.java_class(session, "Literal")(None, computed.dataType())
+    return scala.java_class(session, "If")(is_data(session, control), computed, otherwise or null)
 
 
 def filtered(session: SparkSession, condition: JavaObject, control: JavaObject, child: JavaObject) -> JavaObject:
     """The rows of data for which `condition` is true, and all others."""
-    is_control = scala.java_class(session, f"{_EXPRESSIONS}.IsNotNull")(control)
-    either = scala.java_class(session, f"{_EXPRESSIONS}.Or")(is_control, condition)
-    return scala.java_class(session, f"{_PLANS}.logical.Filter")(either, child)
+    is_control = scala.java_class(session, "IsNotNull")(control)
+    either = scala.java_class(session, "Or")(is_control, condition)
+    return scala.java_class(session, "Filter")(either, child)
 
 
 def generate(session: SparkSession, plan: JavaObject, control: JavaObject, child: JavaObject) -> JavaObject:
@@ -56,14 +53,14 @@ def generate(session: SparkSession, plan: JavaObject, control: JavaObject, child
 
 def _one_element(session: SparkSession, collection: JavaObject) -> JavaObject:
     """An array with a null, or a map with one key, whose value is null."""
-    literal = scala.java_class(session, f"{_EXPRESSIONS}.Literal")
+    literal = scala.java_class(session, "Literal")
     if scala.class_name(collection) == "ArrayType":
-        return scala.java_class(session, f"{_EXPRESSIONS}.CreateArray")(
+        return scala.java_class(session, "CreateArray")(
             scala.seq(session, [literal(None, collection.elementType())]), True
         )
-    key = scala.companion(session, f"{_EXPRESSIONS}.Literal").default(collection.keyType())
+    key = scala.companion(session, "Literal").default(collection.keyType())
     pair = scala.seq(session, [key, literal(None, collection.valueType())])
-    return scala.java_class(session, f"{_EXPRESSIONS}.CreateMap")(pair, True)
+    return scala.java_class(session, "CreateMap")(pair, True)
 
 
 def join(session: SparkSession, plan: JavaObject, children: list[JavaObject], control: JavaObject) -> JavaObject:
@@ -75,17 +72,17 @@ def join(session: SparkSession, plan: JavaObject, children: list[JavaObject], co
     schema = expressions.java_schema(session, StructType().add("found", BooleanType(), False))
     found = expressions.new_attributes(session, schema).head()
     if kind in ("LeftSemi", "LeftAnti"):
-        exists = scala.java_class(session, f"{_PLANS}.ExistenceJoin")(found)
+        exists = scala.java_class(session, "ExistenceJoin")(found)
         joined = scala.call(plan.copy, **scala.fields(plan) | {"left": stream, "right": table, "joinType": exists})
-        wanted = found if kind == "LeftSemi" else scala.java_class(session, f"{_EXPRESSIONS}.Not")(found)
+        wanted = found if kind == "LeftSemi" else scala.java_class(session, "Not")(found)
         return filtered(session, wanted, control, joined)
-    true = scala.companion(session, f"{_EXPRESSIONS}.Literal").TrueLiteral()
+    true = scala.companion(session, "Literal").TrueLiteral()
     matched = expressions.alias(session, true, found.name(), found.exprId())
     sides = [stream, plans.project(session, [*scala.items(table.output()), matched], table)]
-    outer = scala.companion(session, f"{_PLANS}.{'LeftOuter' if at == 0 else 'RightOuter'}")
+    outer = scala.companion(session, "LeftOuter" if at == 0 else "RightOuter")
     left, right = sides if at == 0 else sides[::-1]
     joined = scala.call(plan.copy, **scala.fields(plan) | {"left": left, "right": right, "joinType": outer})
-    wanted = scala.java_class(session, f"{_EXPRESSIONS}.IsNotNull")(found.withNullability(True))
+    wanted = scala.java_class(session, "IsNotNull")(found.withNullability(True))
     return filtered(session, wanted, control, joined)
 
 

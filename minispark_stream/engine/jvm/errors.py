@@ -27,6 +27,7 @@ from pyspark.errors.exceptions.captured import CapturedException, UnknownExcepti
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.scala import JavaObject
 
 __all__ = [
@@ -38,9 +39,9 @@ _CALL_FAILED = "An error occurred while calling {}.\n"  # py4j's words
 E = TypeVar("E", bound=PySparkException)
 
 _JAVA_CLASSES: dict[type[PySparkException], str] = {
-    AnalysisException: "org.apache.spark.sql.AnalysisException",
-    IllegalArgumentException: "org.apache.spark.SparkIllegalArgumentException",
-    UnsupportedOperationException: "org.apache.spark.SparkUnsupportedOperationException",
+    AnalysisException: "AnalysisException",
+    IllegalArgumentException: "SparkIllegalArgumentException",
+    UnsupportedOperationException: "SparkUnsupportedOperationException",
 }
 
 
@@ -48,7 +49,7 @@ def spark_error(session: SparkSession, kind: type[E], condition: str, **paramete
     """An exception of class `kind` under Spark's error condition, with Spark's message for it."""
     if kind in _JAVA_CLASSES:
         return cast(E, convert_exception(_thrown(session, kind, condition, parameters)))
-    helper = scala.java_class(session, "org.apache.spark.SparkThrowableHelper")
+    helper = scala.java_class(session, "SparkThrowableHelper")
     text = helper.getMessage(condition, scala.java_class(session, "java.util.HashMap")(parameters))
     return kind(message=text.removeprefix(f"[{condition}] "), errorClass=condition, messageParameters=parameters)
 
@@ -60,7 +61,7 @@ def analysis_error(session: SparkSession, condition: str, *origin: JavaObject, *
 
 def extended_analysis_error(session: SparkSession, plan: JavaObject, condition: str, **parameters: str) -> AnalysisException:
     """An analysis error whose text shows the plan that it is about (ExtendedAnalysisException)."""
-    extended = scala.java_class(session, "org.apache.spark.sql.catalyst.ExtendedAnalysisException")
+    extended = scala.java_class(session, "ExtendedAnalysisException")
     thrown = extended(_thrown(session, AnalysisException, condition, parameters), plan)
     return cast(AnalysisException, convert_exception(thrown))
 
@@ -78,7 +79,7 @@ def java_error(session: SparkSession, name: str, message: str, calling: str = "s
 
 def spark_exception(session: SparkSession, condition: str, **parameters: str) -> JavaError:
     """A SparkException, for which PySpark has no class of its own."""
-    exception = scala.java_class(session, "org.apache.spark.SparkException")
+    exception = scala.java_class(session, "SparkException")
     return JavaError(_CALL_FAILED.format("start"), exception(condition, scala.java_map(session, parameters), None))
 
 
@@ -107,15 +108,15 @@ def concurrent_stream_log_update(batch_id: int) -> SparkRuntimeException:
 
 def concurrent_queries(session: SparkSession, path: str) -> CapturedException:
     """The error when two queries begin to use the same new checkpoint at the same moment."""
-    exists = scala.java_class(session, "org.apache.hadoop.fs.FileAlreadyExistsException")(f"File already exists: {path}")
-    errors = scala.companion(session, "org.apache.spark.sql.errors.QueryExecutionErrors")
+    exists = scala.java_class(session, "FileAlreadyExistsException")(f"File already exists: {path}")
+    errors = scala.companion(session, "QueryExecutionErrors")
     return convert_exception(errors.multiStreamingQueriesUsingPathConcurrentlyError(path, exists))
 
 
 def illegal_state(session: SparkSession, condition: str, **parameters: str) -> JavaError:
     """A SparkIllegalStateException, for which PySpark has no class of its own."""
-    exception = scala.java_class(session, "org.apache.spark.SparkIllegalStateException")
-    no_context = scala.gateway(session).new_array(scala.java_class(session, "org.apache.spark.QueryContext"), 0)
+    exception = scala.java_class(session, "SparkIllegalStateException")
+    no_context = scala.gateway(session).new_array(scala.java_class(session, "QueryContext"), 0)
     made = exception(condition, scala.java_map(session, parameters), no_context, None, scala.none(session))
     return JavaError(_CALL_FAILED.format("start"), made)
 
@@ -150,7 +151,7 @@ def condition_of(error: BaseException) -> str | None:
     try:
         if isinstance(error, JavaError):
             raised, gateway = error.java_exception, SparkContext._gateway
-            return raised.getCondition() if is_instance_of(gateway, raised, "org.apache.spark.SparkThrowable") else None
+            return raised.getCondition() if is_instance_of(gateway, raised, ENGINE["SparkThrowable"]) else None
         return error.getCondition() if isinstance(error, PySparkException) else None
     except Exception:
         return None

@@ -28,7 +28,7 @@ def python_schema(schema: JavaObject) -> StructType:
 
 def new_attributes(session: SparkSession, schema: JavaObject) -> JavaObject:
     """Attributes with ids of their own for the columns of a Java schema (a Scala Seq)."""
-    return scala.companion(session, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(schema)
+    return scala.companion(session, "DataTypeUtils").toAttributes(schema)
 
 
 def as_nullable(session: SparkSession, schema: StructType) -> StructType:
@@ -70,26 +70,25 @@ def positional(*schemas: StructType) -> StructType:
 
 def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: JavaObject) -> JavaObject:
     """`expression AS name`, under a given expression id."""
-    make = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.Alias")
+    make = scala.java_class(session, "Alias")
     nothing = scala.seq(session, [])
     return make(expression, name, expr_id, nothing, scala.none(session), nothing)
 
 
 def ascending(session: SparkSession, expression: JavaObject) -> JavaObject:
     """The SortOrder that sorts by an expression in ascending order."""
-    catalyst = "org.apache.spark.sql.catalyst.expressions"
-    direction = scala.companion(session, f"{catalyst}.Ascending")
-    return scala.companion(session, f"{catalyst}.SortOrder").apply(expression, direction, scala.seq(session, []))
+    direction = scala.companion(session, "Ascending")
+    return scala.companion(session, "SortOrder").apply(expression, direction, scala.seq(session, []))
 
 
 def column(session: SparkSession, expression: JavaObject) -> Column:
     """A Catalyst expression as a PySpark column."""
-    return Column(scala.java_class(session, "org.apache.spark.sql.classic.ExpressionUtils").column(expression))
+    return Column(scala.java_class(session, "ExpressionUtils").column(expression))
 
 
 def cast(session: SparkSession, expression: JavaObject, kind: DataType, zone: str) -> Column:
     """`expression` cast to another type; times in it are read in the time zone `zone`, which need not be the session's."""
-    make = scala.companion(session, "org.apache.spark.sql.catalyst.expressions.Cast")
+    make = scala.companion(session, "Cast")
     data_type = session._jsparkSession.parseDataType(kind.json())
     return column(session, make.apply(expression, data_type, scala.some(session, zone), False))
 
@@ -105,8 +104,7 @@ def has_watermark(expression: JavaObject) -> bool:
 
 def expression_ids(session: SparkSession, node: JavaObject) -> list[int]:
     """The expression ids of a node's columns."""
-    catalyst = "org.apache.spark.sql.catalyst.expressions"
-    ids = scala.texts(session, node.output(), f"{catalyst}.NamedExpression.exprId", f"{catalyst}.ExprId.id")
+    ids = scala.texts(session, node.output(), "NamedExpression.exprId", "ExprId.id")
     return [int(one) for one in ids]
 
 
@@ -124,7 +122,7 @@ def with_command(session: SparkSession, udf: JavaObject, pickled: bytes, childre
     """The PythonUDF with another function, and over other arguments."""
     given = udf.func()
     function = scala.call(
-        scala.java_class(session, "org.apache.spark.api.python.SimplePythonFunction"),
+        scala.java_class(session, "SimplePythonFunction"),
         command=bytearray(pickled), envVars=given.envVars(), pythonIncludes=given.pythonIncludes(),
         pythonExec=given.pythonExec(), pythonVer=given.pythonVer(), broadcastVars=given.broadcastVars(),
         accumulator=given.accumulator(),

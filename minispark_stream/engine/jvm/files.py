@@ -22,8 +22,6 @@ from minispark_stream.engine.jvm import expressions, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-_HADOOP = "org.apache.hadoop.fs"
-_DATASOURCES = "org.apache.spark.sql.execution.datasources"
 _THREADS = 32  # this many groups of files are looked at together: in an object store, nearly all of the time is waiting
 
 
@@ -32,7 +30,7 @@ _THREADS = 32  # this many groups of files are looked at together: in an object 
 
 def path(session: SparkSession, *parts: JavaObject) -> JavaObject:
     """A Hadoop path: of one text, or of a parent and a child."""
-    return scala.java_class(session, f"{_HADOOP}.Path")(*parts)
+    return scala.java_class(session, "Path")(*parts)
 
 
 def qualified(session: SparkSession, text: str, options: Mapping[str, str] | None = None) -> tuple[JavaObject, JavaObject]:
@@ -64,11 +62,11 @@ def below(session: SparkSession, files: JavaObject, folder: JavaObject, pattern:
 
 
 def _glob_filter(session: SparkSession, pattern: str) -> JavaObject:
-    return scala.java_class(session, f"{_HADOOP}.GlobFilter")(pattern)
+    return scala.java_class(session, "GlobFilter")(pattern)
 
 
 def _hadoop_util(session: SparkSession) -> JavaObject:
-    return scala.java_class(session, "org.apache.spark.deploy.SparkHadoopUtil").get()
+    return scala.java_class(session, "SparkHadoopUtil").get()
 
 
 # -- listing and reading --------------------------------------------------------------------------------------
@@ -84,7 +82,7 @@ def _file_index(
     session: SparkSession, paths: JavaObject, options: JavaObject, schema: JavaObject, cache: JavaObject = None
 ) -> JavaObject:
     """The same with Java arguments; `cache` keeps what has been found below each path."""
-    name = f"{_DATASOURCES}.InMemoryFileIndex"
+    name = "InMemoryFileIndex"
     return scala.call(
         scala.java_class(session, name), sparkSession=session._jsparkSession, rootPathsSpecified=paths, parameters=options,
         userSpecifiedSchema=schema,
@@ -96,9 +94,9 @@ def _file_index(
 def all_files(session: SparkSession, index: JavaObject) -> Iterable[tuple[str, int, int]]:
     """The files of a listing: percent-encoded URI, size in bytes, modification time in ms."""
     found = index.allFiles()
-    uris = scala.texts(session, found, f"{_HADOOP}.FileStatus.getPath", f"{_HADOOP}.Path.toUri")
-    sizes = scala.texts(session, found, f"{_HADOOP}.FileStatus.getLen")
-    times_ms = scala.texts(session, found, f"{_HADOOP}.FileStatus.getModificationTime")
+    uris = scala.texts(session, found, "FileStatus.getPath", "Path.toUri")
+    sizes = scala.texts(session, found, "FileStatus.getLen")
+    times_ms = scala.texts(session, found, "FileStatus.getModificationTime")
     return zip(uris, map(int, sizes), map(int, times_ms))
 
 
@@ -138,7 +136,7 @@ class FileReader:
             self._session, self._format, self._options, paths, schema=self._schema, partition_columns=self._partition_columns
         )
         relation = source.resolveRelation(False, True, False)
-        plan = scala.companion(self._session, f"{_DATASOURCES}.LogicalRelation").apply(relation, False)
+        plan = scala.companion(self._session, "LogicalRelation").apply(relation, False)
         return plan, scala.fields(plan), scala.fields(relation)
 
     def _listing_without_job(self, paths: JavaObject) -> JavaObject:
@@ -147,12 +145,12 @@ class FileReader:
         few = int(str(sessions.conf(session, "spark.sql.sources.parallelPartitionDiscovery.threshold")))
         if not 0 < few < paths.size():
             return self._index(paths)
-        name = f"{_DATASOURCES}.InMemoryFileIndex.listLeafFiles"
-        cache = scala.companion(session, f"{_DATASOURCES}.FileStatusCache").getOrCreate(session._jsparkSession)
+        name = "InMemoryFileIndex.listLeafFiles"
+        cache = scala.companion(session, "FileStatusCache").getOrCreate(session._jsparkSession)
         index = self._index(scala.seq(session, []), cache)
         look = scala.function_of(session, name, "scala.collection.immutable.Seq", index)
         try:
-            threads = scala.java_class(session, "org.apache.spark.util.ThreadUtils")
+            threads = scala.java_class(session, "ThreadUtils")
             threads.parmap(paths.grouped(few).toSeq(), "file-listing", _THREADS, look)
             return self._index(paths, cache)
         finally:
@@ -163,7 +161,7 @@ class FileReader:
 
     def _qualified(self, paths: JavaObject) -> JavaObject:
         """Texts as full paths, in the order in which DataSource has them; the file system is not asked."""
-        source = scala.companion(self._session, f"{_DATASOURCES}.DataSource")
+        source = scala.companion(self._session, "DataSource")
         threads, blocked = (getattr(source, f"checkAndGlobPathIfNecessary$default${i}")() for i in (5, 7))
         return scala.call(
             source.checkAndGlobPathIfNecessary, pathStrings=paths, hadoopConf=self._hadoop_conf, checkEmptyGlobPath=True,
@@ -179,13 +177,13 @@ def stream_of_files(session: SparkSession, file_format: str, schema: StructType,
         identity: relations with the same columns are equal only if this is equal, too.
     """
     relation = scala.call(
-        scala.java_class(session, f"{_DATASOURCES}.HadoopFsRelation"),
+        scala.java_class(session, "HadoopFsRelation"),
         location=file_index(session, scala.seq(session, []), {}, StructType()),
         partitionSchema=expressions.java_schema(session, StructType()), dataSchema=expressions.java_schema(session, schema),
         bucketSpec=scala.none(session), fileFormat=_file_format(session, file_format),
         options=scala.java_map(session, {"identity": identity}), sparkSession=session._jsparkSession,
     )
-    return scala.companion(session, f"{_DATASOURCES}.LogicalRelation").apply(relation, True)
+    return scala.companion(session, "LogicalRelation").apply(relation, True)
 
 
 # -- writing --------------------------------------------------------------------------------------------------
@@ -193,7 +191,7 @@ def stream_of_files(session: SparkSession, file_format: str, schema: StructType,
 
 def check_partition_columns(session: SparkSession, schema: StructType, columns: list[str], case_sensitive: bool) -> None:
     """Raises AnalysisException if Spark's batch writer would refuse to partition by these columns."""
-    utils = scala.java_class(session, f"{_DATASOURCES}.PartitioningUtils")
+    utils = scala.java_class(session, "PartitioningUtils")
     utils.validatePartitionColumn(
         expressions.java_schema(session, schema), scala.seq(session, columns), case_sensitive
     )
@@ -213,9 +211,9 @@ def write_files(
     execution = _by_name_of_folder(data, partition_columns, options)._jdf.queryExecution()
     columns = execution.analyzed().output()
     attributes = {a.name(): a for a in scala.items(columns)}
-    committer = scala.java_class(session, f"{_DATASOURCES}.SQLHadoopMapReduceCommitProtocol")
-    output = scala.java_class(session, f"{_DATASOURCES}.FileFormatWriter$OutputSpec")
-    writer = scala.java_class(session, f"{_DATASOURCES}.FileFormatWriter")
+    committer = scala.java_class(session, "SQLHadoopMapReduceCommitProtocol")
+    output = scala.java_class(session, "FileFormatWriter$OutputSpec")
+    writer = scala.java_class(session, "FileFormatWriter")
     scala.call(
         writer.write, sparkSession=session._jsparkSession, plan=execution.executedPlan(),
         fileFormat=_file_format(session, format_name), committer=committer(job_id, folder, False),
@@ -247,7 +245,7 @@ def _by_name_of_folder(data: DataFrame, partition_columns: list[str], options: M
 
 def check_is_written_as_a_stream(session: SparkSession, name: str) -> None:
     """Raises Spark's own exception unless Spark has a data source of this name that streams can be written to."""
-    mode = scala.java_class(session, "org.apache.spark.sql.streaming.OutputMode").Append()
+    mode = scala.java_class(session, "OutputMode").Append()
     source = _data_source(session, name, {}, scala.seq(session, []), scala.none(session), ())
     source.createSink(mode, expressions.java_schema(session, StructType()))
 
@@ -263,7 +261,7 @@ def _data_source(
 ) -> JavaObject:
     none = scala.none(session)
     return scala.call(
-        scala.java_class(session, f"{_DATASOURCES}.DataSource"), sparkSession=session._jsparkSession, className=file_format,
+        scala.java_class(session, "DataSource"), sparkSession=session._jsparkSession, className=file_format,
         paths=paths, userSpecifiedSchema=schema, partitionColumns=scala.seq(session, partition_columns), bucketSpec=none,
         options=scala.java_map(session, options), catalogTable=none, userSpecifiedStreamingSourceName=none,
     )

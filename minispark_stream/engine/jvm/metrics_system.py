@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.scala import JavaObject
 
 _ALWAYS_THERE = "BlockManager"  # a bundle of every driver, whose name shows what names begin with
@@ -28,8 +29,8 @@ class Gauges:
     """
 
     def __init__(self, session: SparkSession, bundle: str, values: Mapping[str, float]):
-        system = _field(session, "org.apache.spark.SparkEnv", "metricsSystem", session.sparkContext._jsc.sc().env())
-        self._registry = _field(session, "org.apache.spark.metrics.MetricsSystem", "registry", system)
+        system = _field(session, "SparkEnv", "metricsSystem", session.sparkContext._jsc.sc().env())
+        self._registry = _field(session, "MetricsSystem", "registry", system)
         other = system.buildRegistryName(system.getSourcesByName(_ALWAYS_THERE).head())
         self._prefix = f"{other.removesuffix(_ALWAYS_THERE)}{bundle}."
         gauge = scala.java_class(session, "com.codahale.metrics.DefaultSettableGauge")
@@ -50,6 +51,6 @@ class Gauges:
 
 def _field(session: SparkSession, of_class: str, name: str, owner: JavaObject) -> JavaObject:
     """A field of an object. SparkEnv has methods with types of optional jars, so py4j cannot look at its methods."""
-    field = scala.java_class(session, "java.lang.Class").forName(of_class).getDeclaredField(name)
+    field = scala.java_class(session, "java.lang.Class").forName(ENGINE[of_class]).getDeclaredField(name)
     field.setAccessible(True)
     return field.get(owner)

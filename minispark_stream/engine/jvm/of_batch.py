@@ -25,7 +25,6 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _WITHOUT_ZONE = ("CurrentTimestamp", "CurrentTimestampNanos")
 _WITH_ZONE = ("LocalTimestamp", "LocalTimestampNanos", "CurrentDate")
 
@@ -64,13 +63,13 @@ def with_batch_time(session: SparkSession, plan: JavaObject, timestamp_ms: int) 
     """An analysed plan in which the current time is that of a batch."""
     if not asks_for_current_time(session, plan):
         return plan
-    batch_time = scala.java_class(session, f"{_EXPRESSIONS}.CurrentBatchTimestamp")
+    batch_time = scala.java_class(session, "CurrentBatchTimestamp")
     found = scala.java_class(session, "java.util.HashMap")()
     for time in _current_times(session, plan):
         # A timestamp needs no time zone, but CurrentBatchTimestamp counts as resolved only if it has one, so it gets any text.
         zone = scala.some(session, "none") if scala.class_name(time) in _WITHOUT_ZONE else time.timeZoneId()
         found.put(time, batch_time(timestamp_ms, time.dataType(), zone))
-    return plan.transformAllExpressions(scala.java_class(session, "org.apache.spark.api.python.PythonUtils").toScalaMap(found))
+    return plan.transformAllExpressions(scala.java_class(session, "PythonUtils").toScalaMap(found))
 
 
 def with_literals_and_seeds(session: SparkSession, plan: JavaObject) -> JavaObject:  # (2)
@@ -104,15 +103,14 @@ def _rule(view: Any) -> JavaObject:
         e                           -> e
     """
     seed = scala.method_handle(view, "java.util.Random.nextLong").bindTo(view.java.util.Random())
-    renewed = scala.method_handle(view, f"{_EXPRESSIONS}.ExpressionWithRandomSeed.withNewSeed", view.java.lang.Long.TYPE)
-    literal = scala.method_handle(view, f"{_EXPRESSIONS}.CurrentBatchTimestamp.toLiteral")
+    renewed = scala.method_handle(view, "ExpressionWithRandomSeed.withNewSeed", view.java.lang.Long.TYPE)
+    literal = scala.method_handle(view, "CurrentBatchTimestamp.toLiteral")
     cases = {
         "ExpressionWithRandomSeed": view.java.lang.invoke.MethodHandles.collectArguments(renewed, 1, seed),
         "CurrentBatchTimestamp": literal,
     }
-    return view.scala.PartialFunction.fromFunction(scala.by_class(view, {f"{_EXPRESSIONS}.{k}": v for k, v in cases.items()}))
+    return view.scala.PartialFunction.fromFunction(scala.by_class(view, cases))
 
 
 def _contains(session: SparkSession, plan: JavaObject, pattern: str) -> bool:
-    name = f"org.apache.spark.sql.catalyst.trees.TreePattern.{pattern}"
-    return bool(plan.containsPattern(scala.constant(session, name)))
+    return bool(plan.containsPattern(scala.constant(session, f"TreePattern.{pattern}")))

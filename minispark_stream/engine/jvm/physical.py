@@ -24,9 +24,6 @@ from minispark_stream.engine.jvm import expressions, plans, scala
 from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
 
-EXECUTION = "org.apache.spark.sql.execution"
-PARTITIONING = "org.apache.spark.sql.catalyst.plans.physical"
-
 
 def executable(df: DataFrame) -> JavaObject:
     """The physical plan of `df`, ready to run (QueryExecution.executedPlan)."""
@@ -62,22 +59,21 @@ def over(session: SparkSession, node: JavaObject, rows: JavaObject) -> JavaObjec
 
 def projected(session: SparkSession, rows: JavaObject, columns: JavaObject) -> JavaObject:
     """Some columns of the rows of a physical plan; `columns` is a Scala Seq."""
-    return scala.java_class(session, f"{EXECUTION}.ProjectExec")(columns, rows)
+    return scala.java_class(session, "ProjectExec")(columns, rows)
 
 
 def filtered(session: SparkSession, rows: JavaObject, condition: JavaObject) -> JavaObject:
     """The rows of a physical plan for which `condition` is true."""
-    return scala.java_class(session, f"{EXECUTION}.FilterExec")(condition, rows)
+    return scala.java_class(session, "FilterExec")(condition, rows)
 
 
 def raising(session: SparkSession, rows: JavaObject, error: JavaObject) -> JavaObject:
     """The rows of a physical plan, of which the first one that a task asks for raises `error`, an exception of Java."""
-    catalyst = "org.apache.spark.sql.catalyst.expressions"
     failure = scala.java_class(session, "scala.util.Failure")(error)
     get = scala.call(
-        scala.java_class(session, f"{catalyst}.objects.Invoke"),
-        targetObject=scala.companion(session, f"{catalyst}.Literal").fromObject(failure), functionName="get",
-        dataType=scala.companion(session, "org.apache.spark.sql.types.BooleanType"), arguments=scala.seq(session, []),
+        scala.java_class(session, "Invoke"),
+        targetObject=scala.companion(session, "Literal").fromObject(failure), functionName="get",
+        dataType=scala.companion(session, "BooleanType"), arguments=scala.seq(session, []),
         methodInputTypes=scala.seq(session, []), propagateNull=True, returnNullable=True, isDeterministic=True,
     )
     return filtered(session, rows, get)
@@ -91,9 +87,9 @@ def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
 
 def shuffled(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject], num_partitions: int) -> JavaObject:
     """The rows of a physical plan in `num_partitions` partitions; Spark's hash of its keys says where a row goes."""
-    hashed = scala.java_class(session, f"{PARTITIONING}.HashPartitioning")(scala.seq(session, keys), num_partitions)
-    origin = scala.companion(session, f"{EXECUTION}.exchange.REPARTITION_BY_NUM")
-    exchange = scala.java_class(session, f"{EXECUTION}.exchange.ShuffleExchangeExec")
+    hashed = scala.java_class(session, "HashPartitioning")(scala.seq(session, keys), num_partitions)
+    origin = scala.companion(session, "REPARTITION_BY_NUM")
+    exchange = scala.java_class(session, "ShuffleExchangeExec")
     return exchange(hashed, rows, origin, scala.none(session), False)
 
 
@@ -114,7 +110,7 @@ def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], 
 
 def sorted_in_partitions(session: SparkSession, rows: JavaObject, order: JavaObject) -> JavaObject:
     """The rows of a physical plan, each partition sorted; `order` is a Scala Seq of SortOrders."""
-    return scala.java_class(session, f"{EXECUTION}.SortExec")(order, False, rows, 0)
+    return scala.java_class(session, "SortExec")(order, False, rows, 0)
 
 
 def scan(session: SparkSession, rdd: JavaObject, output: JavaObject, order: JavaObject | None = None) -> JavaObject:
@@ -122,9 +118,9 @@ def scan(session: SparkSession, rdd: JavaObject, output: JavaObject, order: Java
 
     If the partitions are sorted already, `order` says so. If Spark did not know, it would sort them again.
     """
-    unknown = scala.java_class(session, f"{PARTITIONING}.UnknownPartitioning")(0)
+    unknown = scala.java_class(session, "UnknownPartitioning")(0)
     order = scala.seq(session, []) if order is None else order
-    return scala.java_class(session, f"{EXECUTION}.RDDScanExec")(output, rdd, "rows", unknown, order, scala.none(session))
+    return scala.java_class(session, "RDDScanExec")(output, rdd, "rows", unknown, order, scala.none(session))
 
 
 def sorted_by(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]) -> JavaObject:
@@ -142,9 +138,9 @@ def observed_each_time(session: SparkSession, plan: JavaObject) -> dict[str, Jav
 
     If rows have been read more than once, they count each time. What such a node itself says is of the last time only.
     """
-    nodes = scala.companion(session, f"{EXECUTION}.CollectMetricsExec").mapPlans(plan, scala.identity(session))
-    accumulators = scala.java_class(session, "org.apache.spark.util.AccumulatorContext")
-    to_row = scala.companion(session, "org.apache.spark.sql.catalyst.CatalystTypeConverters").convertToScala
+    nodes = scala.companion(session, "CollectMetricsExec").mapPlans(plan, scala.identity(session))
+    accumulators = scala.java_class(session, "AccumulatorContext")
+    to_row = scala.companion(session, "CatalystTypeConverters").convertToScala
     return {
         node.name(): to_row(accumulators.get(node.accumulatorId()).get().value(), node.metricsSchema())
         for node in scala.items(nodes) if scala.class_name(node) == "CollectMetricsExec"

@@ -21,12 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.scala import JavaObject
 
 
 def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
     """The DataFrame of a logical plan (Dataset.ofRows)."""
-    dataset = scala.java_class(session, "org.apache.spark.sql.classic.Dataset")
+    dataset = scala.java_class(session, "Dataset")
     return DataFrame(dataset.ofRows(session._jsparkSession, plan), session)
 
 
@@ -66,12 +67,12 @@ def is_filled(cached: JavaObject) -> bool:
 
 def internal_rows(session: SparkSession) -> JavaObject:
     """The class of the elements of an RDD of rows, as Scala wants to know it (a ClassTag)."""
-    return _class_tag(scala.jvm(session), "org.apache.spark.sql.catalyst.InternalRow")
+    return _class_tag(scala.jvm(session), "InternalRow")
 
 
 @lru_cache(maxsize=8)
 def _class_tag(view: Any, name: str) -> JavaObject:
-    return view.scala.reflect.ClassTag.apply(view.java.lang.Class.forName(name))
+    return view.scala.reflect.ClassTag.apply(view.java.lang.Class.forName(ENGINE[name]))
 
 
 def empty_rows(session: SparkSession) -> JavaObject:
@@ -86,7 +87,7 @@ def rdd_frame(session: SparkSession, rdd: JavaObject, schema: JavaObject, stream
 
 def frame_of_slices(session: SparkSession, slices: Sequence[Sequence[tuple[Any, ...]]], schema: StructType) -> DataFrame:
     """A DataFrame with a partition for each slice of rows; no Python worker repacks them, as one does for `createDataFrame`."""
-    pickler, unpack = CPickleSerializer(), scala.java_class(session, "org.apache.spark.api.python.SerDeUtil")
+    pickler, unpack = CPickleSerializer(), scala.java_class(session, "SerDeUtil")
     packed = [pickler.dumps([schema.toInternal(row) for row in rows]) for rows in slices]
     batches = session.sparkContext._jsc.parallelize(scala.jvm(session).java.util.ArrayList(packed), len(packed))
     rows = unpack.toJavaArray(unpack.pythonToJava(batches, True))
@@ -109,7 +110,7 @@ def temporary_view(session: SparkSession, name: str) -> JavaObject:
 
 
 def _local_relation(session: SparkSession, attributes: JavaObject, rows: JavaObject, streaming: bool) -> JavaObject:
-    relation = scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
+    relation = scala.java_class(session, "LocalRelation")
     return relation(attributes, rows, streaming, scala.none(session))
 
 
@@ -125,9 +126,9 @@ def count_rows(df: DataFrame) -> int:
     session = df.sparkSession
     plan = analyzed(df)
     rows = plan.rdd() if scala.class_name(plan) == "LogicalRDD" else df._jdf.queryExecution().executedPlan().execute()
-    actions = scala.java_class(session, "org.apache.spark.rdd.RDD").rddToAsyncRDDActions(rows, internal_rows(session))
+    actions = scala.java_class(session, "RDD").rddToAsyncRDDActions(rows, internal_rows(session))
     forever = scala.companion(session, "scala.concurrent.duration.Duration").Inf()
-    counted = scala.java_class(session, "org.apache.spark.util.ThreadUtils").awaitReady(actions.countAsync(), forever)
+    counted = scala.java_class(session, "ThreadUtils").awaitReady(actions.countAsync(), forever)
     return int(counted.value().get().get())  # the job's own error, which `counted.get()` would wrap
 
 
@@ -145,7 +146,7 @@ def show_string(df: DataFrame, rows: int, truncate: int) -> str:
 def project(session: SparkSession, expressions: Iterable[JavaObject], child: JavaObject) -> JavaObject:
     """A Project on top of `child`. `expressions` may also be a Scala Seq."""
     made = expressions if hasattr(expressions, "_target_id") else scala.seq(session, expressions)
-    return scala.java_class(session, "org.apache.spark.sql.catalyst.plans.logical.Project")(made, child)
+    return scala.java_class(session, "Project")(made, child)
 
 
 def no_rows(session: SparkSession, attributes: JavaObject) -> JavaObject:
@@ -163,11 +164,10 @@ def leaf_over(
     Rows that are known to be `in_one_partition` are not shuffled again to be sorted or counted. Without `statistics`, Spark
     takes the size that it assumes for any relation of unknown size.
     """
-    none, physical = scala.none(session), "org.apache.spark.sql.catalyst.plans.physical"
-    unknown = scala.java_class(session, f"{physical}.UnknownPartitioning")
-    partitioning = scala.companion(session, f"{physical}.SinglePartition") if in_one_partition else unknown(0)
+    none, unknown = scala.none(session), scala.java_class(session, "UnknownPartitioning")
+    partitioning = scala.companion(session, "SinglePartition") if in_one_partition else unknown(0)
     return scala.call(
-        scala.java_class(session, "org.apache.spark.sql.execution.LogicalRDD"), output=attributes, rdd=rdd,
+        scala.java_class(session, "LogicalRDD"), output=attributes, rdd=rdd,
         outputPartitioning=partitioning, outputOrdering=scala.seq(session, []), isStreaming=streaming, stream=none,
         session=session._jsparkSession, originStats=none if statistics is None else scala.some(session, statistics),
         originConstraints=none, fromCheckpoint=False,
@@ -203,7 +203,7 @@ class Renaming:
             pairs = zip(columns, self._attributes)
             if is_relation:
                 to = scala.seq(self._session, (column.withExprId(expr_id) for column, (_, expr_id) in pairs))
-                attribute_map = scala.companion(self._session, "org.apache.spark.sql.catalyst.expressions.AttributeMap")
+                attribute_map = scala.companion(self._session, "AttributeMap")
                 self._renamed = attribute_map.apply(output.zip(to))
             else:
                 renamed = [expressions.alias(self._session, column, name, expr_id) for column, (name, expr_id) in pairs]

@@ -23,8 +23,6 @@ from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.jvm.scala import JavaObject
 
-_CLASS = "org.apache.spark.sql.streaming.StreamingQueryProgress"
-
 
 def metrics_as_json(observed: Mapping[str, JavaObject]) -> dict[str, Any]:
     """The Java row of each metric of the user as JSON; none of them if JSON has no form for a value, such as an interval."""
@@ -44,11 +42,11 @@ def progress_of(
         "sources": [{"metrics": {}, **source} for source in report["sources"]],
         "sink": {"metrics": {}, **report["sink"]},
     }
-    read = scala.companion(session, _CLASS).fromJson(json.dumps(whole))
+    read = scala.companion(session, "StreamingQueryProgress").fromJson(json.dumps(whole))
     made = scala.call(
-        scala.java_class(session, _CLASS), id=read.id(), runId=read.runId(), name=read.name(), timestamp=read.timestamp(),
-        batchId=read.batchId(), batchDuration=read.batchDuration(), durationMs=read.durationMs(), eventTime=read.eventTime(),
-        stateOperators=read.stateOperators(), sources=read.sources(), sink=read.sink(),
+        scala.java_class(session, "StreamingQueryProgress"), id=read.id(), runId=read.runId(), name=read.name(),
+        timestamp=read.timestamp(), batchId=read.batchId(), batchDuration=read.batchDuration(), durationMs=read.durationMs(),
+        eventTime=read.eventTime(), stateOperators=read.stateOperators(), sources=read.sources(), sink=read.sink(),
         observedMetrics=scala.java_class(session, "java.util.HashMap")(dict(observed)),
     )
     return StreamingQueryProgress.fromJObject(made)

@@ -26,7 +26,6 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import of_batch, plans, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 
-_EXECUTION = "org.apache.spark.sql.execution"
 KEY_ORDER = "spark.sql.dropDuplicates.deterministicKeyOrder.enabled"
 
 
@@ -38,7 +37,7 @@ def with_keys_in_order(session: SparkSession, plan: JavaObject) -> JavaObject:
         plan = plans.with_children(session, plan, [with_keys_in_order(session, child) for child in children])
     if scala.class_name(plan) not in ("Deduplicate", "DeduplicateWithinWatermark") or plan.dedupSpec().isEmpty():
         return plan
-    rule = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.ResolveDeduplicate")
+    rule = scala.companion(session, "ResolveDeduplicate")
     resolver = session._jsparkSession.sessionState().conf().resolver()
     keys = rule.recomputeKeysPreservingMetadataBoundary(
         plan.keys(), plan.child(), plan.dedupSpec().get(), sessions.flag(session, KEY_ORDER), resolver
@@ -55,11 +54,11 @@ def optimized(session: SparkSession, plan: JavaObject, timestamp_ms: int) -> tup
     Raises:
         AnalysisException: Spark's analyzer or optimizer refuses the plan.
     """
-    state, mode = session._jsparkSession.sessionState(), scala.constant(session, f"{_EXECUTION}.CommandExecutionMode.ALL")
+    state, mode = session._jsparkSession.sessionState(), scala.constant(session, "CommandExecutionMode.ALL")
     execution = state.executePlan(of_batch.with_batch_time(session, plan, timestamp_ms), mode)
     with_cached_data = plans.with_cached_data(session, execution.normalized())
     found = of_batch.with_literals_and_seeds(session, state.optimizer().execute(with_cached_data))
-    widen = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.WidenStatefulOperatorAttributeNullability")
+    widen = scala.companion(session, "WidenStatefulOperatorAttributeNullability")
     return execution.analyzed(), widen.apply(found)
 
 
@@ -76,11 +75,11 @@ def planned(session: SparkSession, plan: JavaObject) -> JavaObject:
 def planned_as_answer(session: SparkSession, plan: JavaObject) -> JavaObject:
     """The same for the plan at the top of a query, whose limit Spark plans in another way (ReturnAnswer)."""
     planner = session._jsparkSession.sessionState().planner()
-    return scala.java_class(session, f"{_EXECUTION}.QueryExecution.createSparkPlan")(planner, plan.clone())
+    return scala.java_class(session, "QueryExecution.createSparkPlan")(planner, plan.clone())
 
 
 def prepared(session: SparkSession, plan: JavaObject) -> JavaObject:
     """A physical plan made executable (QueryExecution.executedPlan)."""
-    prepare = scala.java_class(session, f"{_EXECUTION}.QueryExecution.prepareExecutedPlan")
+    prepare = scala.java_class(session, "QueryExecution.prepareExecutedPlan")
     executable = prepare(session._jsparkSession, plan)
-    return scala.companion(session, f"{_EXECUTION}.reuse.ReuseExchangeAndSubquery").apply(executable)
+    return scala.companion(session, "ReuseExchangeAndSubquery").apply(executable)

@@ -6,7 +6,7 @@
     seq(session, values)     a list as a Scala Seq
     call(function, a=...)    a call that shows the names of the parameters to the reader
     class_name(node)         the simple class name of a plan node or an expression: "Aggregate", "LogicalRDD", ...
-    java_class(session, n)   a Java class by its full name
+    java_class(session, n)   a Java class by its name in the contract with Spark (contract.py)
 
 Nothing here knows about plans or streams, and Spark has nothing of this kind.
 """
@@ -19,6 +19,8 @@ from typing import Any
 
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
+
+from minispark_stream.engine.jvm.contract import ENGINE
 
 JavaObject = Any
 
@@ -34,13 +36,13 @@ def gateway(session: SparkSession) -> Any:
 @lru_cache(maxsize=256)
 def _java_class(view: Any, name: str) -> Any:
     found = view
-    for part in name.split("."):
+    for part in ENGINE[name].split("."):
         found = getattr(found, part)
     return found
 
 
 def java_class(session: SparkSession, name: str) -> Any:
-    """A Java class by its full name. Every look-up would ask the JVM, so the classes are kept."""
+    """A Java class by its name in the contract. Every look-up would ask the JVM, so the classes are kept."""
     return _java_class(jvm(session), name)
 
 
@@ -72,7 +74,7 @@ def texts(session: SparkSession, values: JavaObject, *methods: str) -> list[str]
     """The text of `value.first().second()...` for every value of a Scala collection, in a few calls however many there are.
 
     Args:
-        methods: the full names of methods without arguments, such as "java.io.File.getName". No text may be empty.
+        methods: methods without arguments, such as "java.io.File.getName" or "Path.toUri". No text may be empty.
     """
     for method in methods:
         values = values.map(_as_function(jvm(session), method))
@@ -90,7 +92,7 @@ def bytes_of(session: SparkSession, arrays: JavaObject) -> bytes:
     """
     from pyspark.util import _load_from_socket  # elsewhere in PySpark 3.5, whose queries are only looked at
 
-    served = java_class(session, "org.apache.spark.api.python.PythonRDD").serveIterator(arrays, "serve bytes")
+    served = java_class(session, "PythonRDD").serveIterator(arrays, "serve bytes")
     with _load_from_socket(served, NoOpSerializer()) as stream:
         received = b"".join(stream)
     served[2].getResult()  # an iterator that raises an error only ends the stream
@@ -104,8 +106,8 @@ def _as_function(view: Any, method: str) -> JavaObject:
 
 
 def method_handle(view: Any, method: str, parameter: JavaObject | None = None) -> JavaObject:
-    """A Java method by its full name and the class of its parameter, if it has one."""
-    owner, _, name = method.rpartition(".")
+    """A Java method by its name, that of its class included, and the class of its parameter, if it has one."""
+    owner, _, name = ENGINE[method].rpartition(".")
     classes = view.java.lang.Class
     parameters = view.java.lang.reflect.Array.newInstance(classes.forName("java.lang.Class"), int(parameter is not None))
     if parameter is not None:
@@ -115,7 +117,7 @@ def method_handle(view: Any, method: str, parameter: JavaObject | None = None) -
 
 
 def function_of(session: SparkSession, method: str, parameter: str, owner: JavaObject) -> JavaObject:
-    """A method of `owner`, by its full name and the class of its parameter, as a Scala function."""
+    """A method of `owner`, by its name and the class of its parameter, as a Scala function."""
     view = jvm(session)
     handle = method_handle(view, method, view.java.lang.Class.forName(parameter))
     return _function(view, handle.bindTo(owner))
@@ -128,7 +130,7 @@ def by_class(view: Any, cases: Mapping[str, JavaObject]) -> JavaObject:
     chosen, instance = handles.identity(thing), method_handle(view, "java.lang.Class.isInstance", thing)
     for name, method in cases.items():
         method = method.asType(types.methodType(thing, thing))
-        chosen = handles.guardWithTest(instance.bindTo(view.java.lang.Class.forName(name)), method, chosen)
+        chosen = handles.guardWithTest(instance.bindTo(view.java.lang.Class.forName(ENGINE[name])), method, chosen)
     return _function(view, chosen)
 
 
@@ -171,7 +173,7 @@ def class_name(node: JavaObject) -> str:
 
 @lru_cache(maxsize=256)
 def _companion(view: Any, name: str) -> JavaObject:
-    return getattr(_java_class(view, f"{name}$"), "MODULE$")
+    return getattr(_java_class(view, f"{ENGINE[name]}$"), "MODULE$")
 
 
 def companion(session: SparkSession, name: str) -> JavaObject:
@@ -185,7 +187,7 @@ def _constant(view: Any, name: str) -> JavaObject:
 
 
 def constant(session: SparkSession, name: str) -> JavaObject:
-    """The constant that the static method with the full name `name` returns; the JVM is asked once."""
+    """The constant that the static method `name` returns; the JVM is asked once."""
     return _constant(jvm(session), name)
 
 
@@ -195,7 +197,7 @@ def none(session: SparkSession) -> JavaObject:
 
 def java_map(session: SparkSession, values: Mapping[str, str]) -> JavaObject:
     """An immutable Scala Map."""
-    utils = java_class(session, "org.apache.spark.api.python.PythonUtils")
+    utils = java_class(session, "PythonUtils")
     return utils.toScalaMap(java_class(session, "java.util.HashMap")(dict(values)))
 
 

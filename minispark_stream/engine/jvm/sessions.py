@@ -79,7 +79,7 @@ def new(session: SparkSession) -> SparkSession:
 
 def set_active_session(session: SparkSession) -> None:
     """Physical plans belong to the session that is active on the thread that makes them."""
-    scala.java_class(session, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
+    scala.java_class(session, "SparkSession").setActiveSession(session._jsparkSession)
 
 
 def propagate_confs(session: SparkSession) -> None:
@@ -103,7 +103,7 @@ def end_arrow_batches_by_rows(session: SparkSession, plan: JavaObject) -> None:
     stays as it is if the plan contains a Python function of the user, which sees the batches; and a limit that the user has set
     goes before this one, because `propagate_confs` comes after it.
     """
-    patterns = scala.java_class(session, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    patterns = scala.java_class(session, "TreePattern")
     if not plan.containsPattern(patterns.PYTHON_UDF()):
         session.sparkContext.setLocalProperty(ARROW_BYTES, str(2**31 - 1))  # for Spark, this number is no limit
 
@@ -150,7 +150,7 @@ def conf_ms(session: SparkSession, key: str) -> int:
 
 def conf_bytes(session: SparkSession, key: str) -> int:
     """A conf that is a number of bytes ("64MB", "1000")."""
-    return int(scala.jvm(session).org.apache.spark.network.util.JavaUtils.byteStringAsBytes(str(conf(session, key))))
+    return int(scala.java_class(session, "JavaUtils").byteStringAsBytes(str(conf(session, key))))
 
 
 def driver_host(session: SparkSession) -> str:

@@ -86,7 +86,7 @@ class MapPartitions:
         self._function = scala.fields(function or self._udf.func())
         self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))
         self._numbered = self._sort.output()
-        self._first_row = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.GenericInternalRow")(self._width)
+        self._first_row = scala.java_class(session, "GenericInternalRow")(self._width)
         self._places, self._first_rows, self._first_rows_for = Places(session), None, list[object]()
 
     def over(self, rows: JavaObject, task: Any, gathered: bool = False, error: JavaObject = None) -> JavaObject:
@@ -119,12 +119,12 @@ class MapPartitions:
             self._first_rows = rdd_of_one_row_each(self._session, self._first_row, number, hosts)
             self._first_rows_for = [number, hosts]
         both = scala.seq(self._session, [self._first_rows, rows])
-        union = scala.java_class(self._session, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")
+        union = scala.java_class(self._session, "SQLPartitioningAwareUnionRDD")
         return union(self._session.sparkContext._jsc.sc(), both, number, plans.internal_rows(self._session))
 
     def _python_function(self, task: Any) -> JavaObject:
         """The task in the form in which Spark sends it to its workers. Only the task itself differs from batch to batch."""
-        function = scala.java_class(self._session, "org.apache.spark.api.python.SimplePythonFunction")
+        function = scala.java_class(self._session, "SimplePythonFunction")
         command = bytearray(CloudPickleSerializer().dumps((task, self._return_type)))
         return scala.call(function, **self._function | {"command": command})
 

@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from minispark_stream.engine.jvm import scala
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.spark_versions import spark_of
 
@@ -50,7 +51,7 @@ class JavaClock:
         query.stop()
 
     class Java:
-        implements = ["org.apache.spark.util.Clock"]
+        implements = [ENGINE["Clock"]]
 
 
 def start_by_clock(writer: DataStreamWriter, clock: Any, checkpoint: str) -> tuple[StreamingQuery, JavaClock]:
@@ -62,7 +63,7 @@ def start_by_clock(writer: DataStreamWriter, clock: Any, checkpoint: str) -> tup
     session, java_writer, java_clock = writer._spark, writer._jwrite, JavaClock(clock)
     names = ("name", "sink_name") if spark_of(session.version).names_sources else ("name",)
     df = _field(java_writer, "ds")
-    sink_class = scala.java_class(session, "org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink")
+    sink_class = scala.java_class(session, "ForeachBatchSink")
     none = scala.none(session)
     query = scala.call(
         session._jsparkSession.streams().startQuery,

@@ -12,8 +12,6 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import scala
 
-_JAVA_UTILS = "org.apache.spark.network.util.JavaUtils"
-
 
 def time_string_as_ms(session: SparkSession, text: str) -> int:
     """A duration such as "10s" in milliseconds; a bare number is a number of milliseconds.
@@ -21,9 +19,9 @@ def time_string_as_ms(session: SparkSession, text: str) -> int:
     Raises:
         NumberFormatException: the text is not a duration (an IllegalArgumentException in Python).
     """
-    return int(scala.java_class(session, _JAVA_UTILS).timeStringAsMs(text))
+    return int(scala.java_class(session, "JavaUtils").timeStringAsMs(text))
 
 
 def time_string_as_sec(session: SparkSession, text: str) -> int:
     """The same in whole seconds; a bare number is a number of seconds."""
-    return int(scala.java_class(session, _JAVA_UTILS).timeStringAsSec(text))
+    return int(scala.java_class(session, "JavaUtils").timeStringAsSec(text))

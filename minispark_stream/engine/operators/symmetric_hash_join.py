@@ -213,7 +213,7 @@ def compile_symmetric_hash_join(
     Raises:
         AnalysisException: the state format is 1, or another one that is not supported.
     """
-    extract = scala.companion(session, "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys")
+    extract = scala.companion(session, "ExtractEquiJoinKeys")
     found = extract.unapply(plan)
     if (version := str(sessions.conf(session, STATE_FORMAT))) not in STATE_FORMATS:
         there_are = ", ".join(sorted(STATE_FORMATS))

@@ -49,7 +49,7 @@ def split(session: SparkSession, condition: JavaObject, plan: JavaObject) -> Con
             parts[1].append(part)
         if not of_left and not of_right:
             parts[2].append(part)
-    conjunction = scala.java_class(session, "org.apache.spark.sql.catalyst.expressions.And")
+    conjunction = scala.java_class(session, "And")
     return Condition(*(reduce(conjunction, some) if some else None for some in parts))
 
 
@@ -65,15 +65,14 @@ def pairs_that_match(session: SparkSession, candidates: JavaObject, condition: J
     """The filter between the two tasks: the condition for pairs. New rows, which unlike pairs have a side, also pass it."""
     if condition is None:
         return None
-    catalyst = "org.apache.spark.sql.catalyst.expressions"
     side = next(column for column in scala.items(candidates) if column.name() == "side")
-    is_new = scala.java_class(session, f"{catalyst}.IsNotNull")(side)
-    return scala.java_class(session, f"{catalyst}.Or")(is_new, condition)
+    is_new = scala.java_class(session, "IsNotNull")(side)
+    return scala.java_class(session, "Or")(is_new, condition)
 
 
 def shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
     """(2) How far the state watermark of each side is from the watermark, according to the time range in the condition."""
-    helper = scala.companion(session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    helper = scala.companion(session, "StreamingJoinHelper")
     left, right = plan.left(), plan.right()
     some_time = 1 << 40  # any time will do, as the helper only adds and subtracts; py4j passes one this large as a Java long
     watermark = scala.some(session, some_time)

@@ -55,7 +55,7 @@ class RowsByKey:
             keys = scala.items(keyed.output().takeRight(self._num_keys))
             by_key = physical.shuffled(session, keyed, keys, num_partitions)
             sides.append(physical.projected(session, by_key, tagged))
-        return scala.java_class(session, f"{physical.EXECUTION}.UnionExec")(scala.seq(session, sides))
+        return scala.java_class(session, "UnionExec")(scala.seq(session, sides))
 
 
 def _columns(

@@ -85,7 +85,7 @@ def _check_stream_stream_join(query: Query, node: Node, join_type: str) -> None:
 
 def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bool:
     """Whether there is a watermark on a join key, or on the other side with a range condition that applies it to this side."""
-    helper = scala.companion(query.session, "org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper")
+    helper = scala.companion(query.session, "StreamingJoinHelper")
     if helper.isWatermarkInJoinKeys(join):
         return True
     left, right = join.left().outputSet(), join.right().outputSet()
@@ -114,7 +114,7 @@ def _check_aggregate(query: Query, node: Node) -> None:
 
 
 def _has_distinct_aggregate(query: Query, aggregate: JavaObject) -> bool:
-    patterns = scala.java_class(query.session, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    patterns = scala.java_class(query.session, "TreePattern")
     pattern = patterns.AGGREGATE_EXPRESSION()
 
     def is_or_holds_one(expression: JavaObject) -> bool:

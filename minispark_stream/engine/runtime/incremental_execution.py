@@ -121,7 +121,7 @@ class IncrementalExecution:
     @cached_property
     def observed_metrics(self) -> dict[str, JavaObject]:
         """All observed metrics of the batch (`DataFrame.observe`), as Java rows by name; complete when the batch has run."""
-        collect = scala.companion(self._session, "org.apache.spark.sql.execution.CollectMetricsExec").collect
+        collect = scala.companion(self._session, "CollectMetricsExec").collect
         found: dict[str, JavaObject] = {}
         for plan in self.batch.of_inputs[::-1]:
             rows = collect(plan)

@@ -36,6 +36,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import expressions, scala, sessions
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.errors import analysis_error, illegal_state, spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.checked_plan import AGGREGATIONS, Node, is_stream_stream_join, read
@@ -48,32 +49,28 @@ from minispark_stream.engine.state.state_store import CHECKPOINT_FORMAT, PROVIDE
 _CONFS = "spark.sql.streaming.realTimeMode"
 _MODE = "STREAMING_REAL_TIME_MODE"
 _ALLOWED_SINKS = ("ConsoleSink", "ForeachSink", "KafkaSink")
-_SQL = "org.apache.spark.sql.execution"
 _JAVA_CLASSES = {  # by the names that the classes have here
-    "MemorySink": f"{_SQL}.streaming.sources.MemorySink",
-    "ForeachBatchSink": f"{_SQL}.streaming.sources.ForeachBatchSink",
-    "NoopSink": f"{_SQL}.datasources.noop.NoopTable$",
-    "FileStreamSink": f"{_SQL}.streaming.sinks.FileStreamSink",
-    "PythonDataSourceSink": f"{_SQL}.datasources.v2.python.PythonTable",
-    "DeltaSink": "org.apache.spark.sql.delta.sources.DeltaSink",
-    "FileStreamSource": f"{_SQL}.streaming.runtime.FileStreamSource",
-    "RateStream": f"{_SQL}.streaming.sources.RateStreamMicroBatchStream",
-    "RatePerMicroBatchStream": f"{_SQL}.streaming.sources.RatePerMicroBatchStream",
-    "TextSocketStream": f"{_SQL}.streaming.sources.TextSocketMicroBatchStream",
-    "PythonMicroBatchStream": f"{_SQL}.datasources.v2.python.PythonMicroBatchStream",
-    "PythonMicroBatchStreamWithAdmissionControl": f"{_SQL}.datasources.v2.python.PythonMicroBatchStreamWithAdmissionControl",
+    "DeltaSink": "org.apache.spark.sql.delta.sources.DeltaSink",  # of a connector that is not used
+    "NoopSink": ENGINE["NoopTable$"],
+    "PythonDataSourceSink": ENGINE["PythonTable"],
+    "RateStream": ENGINE["RateStreamMicroBatchStream"],
+    "TextSocketStream": ENGINE["TextSocketMicroBatchStream"],
+    **{name: ENGINE[name] for name in (
+        "MemorySink", "ForeachBatchSink", "FileStreamSink", "FileStreamSource", "RatePerMicroBatchStream",
+        "PythonMicroBatchStream", "PythonMicroBatchStreamWithAdmissionControl",
+    )},
 }
 _ALLOWED_OPERATORS = frozenset(
-    f"{_SQL}.{name}" for name in (
+    ENGINE[name] for name in (
         "CollectMetricsExec", "ColumnarToRowExec", "ExpandExec", "FilterExec", "GenerateExec", "InputAdapter", "ProjectExec",
-        "UnionExec", "WholeStageCodegenExec", "exchange.ShuffleExchangeExec", "joins.BroadcastHashJoinExec",
-        "aggregate.HashAggregateExec", "aggregate.ObjectHashAggregateExec", "aggregate.SortAggregateExec",
+        "UnionExec", "WholeStageCodegenExec", "ShuffleExchangeExec", "BroadcastHashJoinExec",
+        "HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec",
     )
 )
 _WITH_STATE = {  # physical operators that are not in the list, by the names of Catalyst's nodes
-    "DeduplicateWithinWatermark": [f"{_SQL}.streaming.operators.stateful.StreamingDeduplicateWithinWatermarkExec"],
-    "Join": [f"{_SQL}.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec"],
-    "FlatMapGroupsInPandasWithState": [f"{_SQL}.SortExec", f"{_SQL}.python.streaming.FlatMapGroupsInPandasWithStateExec"],
+    "DeduplicateWithinWatermark": [ENGINE["StreamingDeduplicateWithinWatermarkExec"]],
+    "Join": [ENGINE["StreamingSymmetricHashJoinExec"]],
+    "FlatMapGroupsInPandasWithState": [ENGINE["SortExec"], ENGINE["FlatMapGroupsInPandasWithStateExec"]],
 }
 _IN_RANGES = " in ranges"  # a shuffle by ranges would first have to see all rows
 _STATEFUL = (

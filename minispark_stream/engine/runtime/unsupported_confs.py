@@ -22,12 +22,12 @@ from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.errors import spark_error, spark_exception
 
 logger = logging.getLogger(__name__)
 
-_SQL = "org.apache.spark.sql.execution"
-_V2_ONLY = {"console": f"{_SQL}.streaming.ConsoleSinkProvider", "noop": f"{_SQL}.datasources.noop.NoopDataSource"}
+_V2_ONLY = {"console": ENGINE["ConsoleSinkProvider"], "noop": ENGINE["NoopDataSource"]}
 WITHOUT_EFFECT: Mapping[str, str] = {  # (2)
     "spark.sql.streaming.commitProtocolClass": "the file sink always commits with its manifest",
     "spark.sql.streaming.disabledV2MicroBatchReaders": "each source has one implementation only",

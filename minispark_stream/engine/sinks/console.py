@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.jvm.builders import case_insensitive
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.sinks.base import Sink, StreamingWrite
 from minispark_stream.engine.sinks.packed_rows import packed_rows
 
@@ -46,7 +47,7 @@ class ConsoleSink(Sink):
             number.
     """
 
-    description = "org.apache.spark.sql.execution.streaming.ConsoleTable$"
+    description = f"{ENGINE['ConsoleTable']}$"
     supports_continuous = True
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):

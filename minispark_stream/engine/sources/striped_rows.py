@@ -26,7 +26,6 @@ from minispark_stream.engine.jvm.executors import rdd_of_one_row_each
 SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("value", LongType())])
 RUN = 10_000
 _NUMBERS = StructType([StructField("batch", ArrayType(LongType()))])
-_CATALYST = "org.apache.spark.sql.catalyst"
 
 
 class StripedRows:
@@ -66,6 +65,6 @@ class StripedRows:
         numbers = scala.gateway(self._session).new_array(scala.jvm(self._session).long, len(of_batch))
         for i, number in enumerate(of_batch):
             numbers[i] = number
-        array = scala.java_class(self._session, f"{_CATALYST}.util.GenericArrayData")(numbers)
-        row = scala.java_class(self._session, f"{_CATALYST}.InternalRow").fromSeq(scala.seq(self._session, [array]))
+        array = scala.java_class(self._session, "GenericArrayData")(numbers)
+        row = scala.java_class(self._session, "InternalRow").fromSeq(scala.seq(self._session, [array]))
         return rdd_of_one_row_each(self._session, row, self._partitions, [])

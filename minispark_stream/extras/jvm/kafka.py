@@ -22,6 +22,7 @@ from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.jvm.plans import analyzed
 from minispark_stream.engine.jvm.scala import JavaObject, java_class, java_map, none
+from minispark_stream.extras.jvm.contract import EXTRAS
 
 
 class KafkaException(PySparkException):
@@ -41,8 +42,8 @@ class KafkaException(PySparkException):
 def kafka_table(session: SparkSession, options: Mapping[str, str]) -> JavaObject:
     """The table as a logical plan; nothing is asked of Kafka yet."""
     given = case_insensitive(session, options)
-    table = java_class(session, "org.apache.spark.sql.kafka010.KafkaSourceProvider")().getTable(given)
-    relation = java_class(session, "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation")
+    table = java_class(session, EXTRAS["KafkaSourceProvider"])().getTable(given)
+    relation = java_class(session, EXTRAS["DataSourceV2Relation"])
     return relation.create(table, none(session), none(session), given, none(session))
 
 
@@ -53,9 +54,9 @@ def append(session: SparkSession, table: JavaObject, data: DataFrame) -> int:
         KafkaException: Kafka does not accept a row, or the options of the table are incomplete.
         AnalysisException, IllegalArgumentException: the columns or options are not what the connector requires.
     """
-    plans = java_class(session, "org.apache.spark.sql.catalyst.plans.logical.AppendData")
+    plans = java_class(session, EXTRAS["AppendData"])
     plan = plans.byName(table, analyzed(data), java_map(session, {}), False)
-    unexecuted = java_class(session, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
+    unexecuted = java_class(session, EXTRAS["CommandExecutionMode"]).SKIP()
     write = session._jsparkSession.sessionState().executePlan(plan, unexecuted).executedPlan()
     write.metrics()  # lazy; if the results of the tasks needed it first, two lazy values would wait for each other for ever
     try:

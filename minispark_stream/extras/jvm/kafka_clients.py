@@ -21,9 +21,9 @@ from minispark_stream.engine.jvm import expressions
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.jvm.scala import JavaObject, as_scala, bytes_of, companion, java_class, java_map
+from minispark_stream.extras.jvm.contract import EXTRAS
 from minispark_stream.extras.jvm.kafka import KafkaException, kafka_table
 
-_KAFKA = "org.apache.spark.sql.kafka010"
 _MANY = 1 << 30  # rows, or bytes, in one batch of Arrow
 _RECORDS_OF_A_POLL = "5000"  # at most, instead of Kafka's 500: the calls that a poll takes are then shared by more records
 
@@ -45,15 +45,15 @@ class KafkaPartitionReader:
     ):
         self._session = session
         self.group = f"{group}-executor"
-        self._partition = java_class(session, "org.apache.kafka.common.TopicPartition")(*partition)
+        self._partition = java_class(session, EXTRAS["TopicPartition"])(*partition)
         self._only = java_class(session, "java.util.Collections").singletonList(self._partition)
-        provider = java_class(session, f"{_KAFKA}.KafkaSourceProvider")
+        provider = java_class(session, EXTRAS["KafkaSourceProvider"])
         given = java_map(session, {"max.poll.records": _RECORDS_OF_A_POLL, **params})
         of_a_task = provider.kafkaParamsForExecutors(given, group)
-        self._consumer = java_class(session, "org.apache.kafka.clients.consumer.KafkaConsumer")(of_a_task)
+        self._consumer = java_class(session, EXTRAS["KafkaConsumer"])(of_a_task)
         self._consumer.assign(self._only)
         self.seek(offset)
-        records = java_class(session, f"{_KAFKA}.KafkaRecordToRowConverter")
+        records = java_class(session, EXTRAS["KafkaRecordToRowConverter"])
         self._schema = records.kafkaSchema(with_headers)
         self._as_row = records().toInternalRowWithHeaders() if with_headers else records().toInternalRowWithoutHeaders()
         self._time_zone = str(session.conf.get("spark.sql.session.timeZone"))
@@ -77,7 +77,7 @@ class KafkaPartitionReader:
         if records.isEmpty():
             return None
         rows = as_scala(self._session, records.iterator()).map(self._as_row)
-        arrow = companion(self._session, "org.apache.spark.sql.execution.arrow.ArrowConverters")
+        arrow = companion(self._session, EXTRAS["ArrowConverters"])
         batches = arrow.toBatchWithSchemaIterator(rows, self._schema, _MANY, _MANY, self._time_zone, True, False)
         return bytes_of(self._session, batches)
 
@@ -111,7 +111,7 @@ class KafkaRowWriters:
 
     def __init__(self, session: SparkSession, options: Mapping[str, str], schema: StructType):
         self._session = session
-        info = java_class(session, "org.apache.spark.sql.connector.write.LogicalWriteInfoImpl")(
+        info = java_class(session, EXTRAS["LogicalWriteInfoImpl"])(
             "", expressions.java_schema(session, schema), case_insensitive(session, options), _absent(session), _absent(session)
         )
         table = kafka_table(session, options).table()
@@ -129,7 +129,7 @@ class KafkaRowWriter:
 
     def write(self, stream: bytes) -> None:
         """Send the rows of an Arrow stream, without waiting for Kafka's answers."""
-        arrow = companion(self._session, "org.apache.spark.sql.execution.arrow.ArrowConverters")
+        arrow = companion(self._session, EXTRAS["ArrowConverters"])
         rows = arrow.fromIPCStream(stream)._1()
         try:
             self._writer.writeAll(java_class(self._session, "scala.jdk.javaapi.CollectionConverters").asJava(rows))

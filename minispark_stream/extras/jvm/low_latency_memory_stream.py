@@ -19,8 +19,7 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, scala
-
-_STREAM = "org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream"
+from minispark_stream.extras.jvm.contract import EXTRAS
 
 
 class LowLatencyMemoryStreamOfSpark:
@@ -29,8 +28,9 @@ class LowLatencyMemoryStreamOfSpark:
     def __init__(self, session: SparkSession, schema: StructType | str, num_partitions: int):
         self._session = session
         self.schema = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
-        encoder = scala.java_class(session, "org.apache.spark.sql.Encoders").row(expressions.java_schema(session, self.schema))
-        self._stream = scala.java_class(session, _STREAM).apply(session._jsparkSession, num_partitions, encoder)
+        encoder = scala.java_class(session, EXTRAS["Encoders"]).row(expressions.java_schema(session, self.schema))
+        stream = scala.java_class(session, EXTRAS["LowLatencyMemoryStream"])
+        self._stream = stream.apply(session._jsparkSession, num_partitions, encoder)
 
     def add_data(self, rows: Sequence[tuple[Any, ...]]) -> str:
         made = scala.seq(self._session, [])

@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm.errors import JavaError, illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject, java_class, java_map
+from minispark_stream.extras.jvm.contract import EXTRAS
 from minispark_stream.extras.jvm.kafka import KafkaException
 from minispark_stream.extras.kafka.offsets import EARLIEST, LATEST, PartitionOffsets, TopicPartition
 from minispark_stream.extras.kafka.options import KafkaOptions, StartingOffsets
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 def kafka_error(session: SparkSession, condition: str, **parameters: str) -> KafkaException:
     """An error from the connector's own catalogue of conditions (KafkaExceptions)."""
-    helper = java_class(session, "org.apache.spark.sql.kafka010.KafkaExceptionsHelper")
+    helper = java_class(session, EXTRAS["KafkaExceptionsHelper"])
     text = helper.errorClassesJsonReader().getErrorMessage(condition, java_map(session, parameters))
     return KafkaException(message=text, errorClass=condition, messageParameters=parameters)
 
@@ -64,7 +65,7 @@ class KafkaOffsetReader:
         if options.strategy.pattern is not None:
             self._pattern = java_class(session, "java.util.regex.Pattern").compile(options.strategy.pattern)
         # The connector's own defaults, and delegation tokens where the cluster asks for them.
-        self.params = java_class(session, "org.apache.spark.sql.kafka010.KafkaSourceProvider").kafkaParamsForDriver(
+        self.params = java_class(session, EXTRAS["KafkaSourceProvider"]).kafkaParamsForDriver(
             java_map(session, kafka_params)
         )
         self._isolation = kafka_params.get("isolation.level", "read_uncommitted").upper()
@@ -141,13 +142,13 @@ class KafkaOffsetReader:
         """Offsets by Kafka's `listOffsets`; `asked` says EARLIEST or LATEST, or with `by_time` the times in ms."""
         if not asked:
             return {}
-        specs = java_class(self._session, "org.apache.kafka.clients.admin.OffsetSpec")
+        specs = java_class(self._session, EXTRAS["OffsetSpec"])
         wanted = java_class(self._session, "java.util.HashMap")()
         for one, value in asked.items():
             spec = specs.forTimestamp(value) if by_time else specs.latest() if value == LATEST else specs.earliest()
             wanted.put(self._java(one), spec)
-        level = java_class(self._session, "org.apache.kafka.common.IsolationLevel").valueOf(self._isolation)
-        options = java_class(self._session, "org.apache.kafka.clients.admin.ListOffsetsOptions")(level)
+        level = java_class(self._session, EXTRAS["IsolationLevel"]).valueOf(self._isolation)
+        options = java_class(self._session, EXTRAS["ListOffsetsOptions"])(level)
         answer = self._connected().listOffsets(wanted, options)
         answer.all().get()
         return {one: answer.partitionResult(self._java(one)).get().offset() for one in asked}
@@ -201,12 +202,12 @@ class KafkaOffsetReader:
 
     def _connected(self) -> Any:
         if self._admin is None:
-            self._admin = java_class(self._session, "org.apache.kafka.clients.admin.Admin").create(self.params)
+            self._admin = java_class(self._session, EXTRAS["Admin"]).create(self.params)
         return self._admin
 
     def _java(self, one: TopicPartition) -> JavaObject:
         if one not in self._java_partitions:
-            self._java_partitions[one] = java_class(self._session, "org.apache.kafka.common.TopicPartition")(*one)
+            self._java_partitions[one] = java_class(self._session, EXTRAS["TopicPartition"])(*one)
         return self._java_partitions[one]
 
 

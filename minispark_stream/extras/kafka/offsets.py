@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, to_json, validate_version
 from minispark_stream.engine.jvm.scala import java_class
+from minispark_stream.extras.jvm.contract import EXTRAS
 
 EARLIEST, LATEST = -2, -1  # in the option startingOffsets
 
@@ -53,13 +54,13 @@ def from_json(session: SparkSession, text: str) -> PartitionOffsets:
     Raises:
         IllegalArgumentException: the text is not of this form.
     """
-    utils = java_class(session, "org.apache.spark.sql.kafka010.JsonUtils")
+    utils = java_class(session, EXTRAS["JsonUtils"])
     return _flat(utils.partitionOffsets(utils.partitionOffsets(text)))
 
 
 def timestamps_from_json(session: SparkSession, text: str) -> PartitionOffsets:
     """The same for the option `startingOffsetsByTimestamp`: milliseconds since the epoch in place of offsets."""
-    utils = java_class(session, "org.apache.spark.sql.kafka010.JsonUtils")
+    utils = java_class(session, EXTRAS["JsonUtils"])
     return _flat(utils.partitionTimestamps(utils.partitionTimestamps(text)))
 
 
@@ -68,7 +69,7 @@ def offsets_to_json(session: SparkSession, offsets: Mapping[TopicPartition, int]
     by_topic: dict[str, dict[str, int]] = {}
     for one in sorted(offsets):
         by_topic.setdefault(one.topic, {})[str(one.partition)] = offsets[one]
-    utils = java_class(session, "org.apache.spark.sql.kafka010.JsonUtils")
+    utils = java_class(session, EXTRAS["JsonUtils"])
     return str(utils.partitionOffsets(utils.partitionOffsets(to_json(by_topic))))
 
 

@@ -28,6 +28,7 @@ from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import illegal_argument, to_boolean
 from minispark_stream.engine.jvm.scala import java_class
 from minispark_stream.engine.jvm.times import time_string_as_ms
+from minispark_stream.extras.jvm.contract import EXTRAS
 from minispark_stream.extras.kafka.offsets import PartitionOffsets, TopicPartition, from_json, timestamps_from_json
 
 
@@ -109,7 +110,7 @@ def validated_schema(spark: SparkSession, schema: StructType | None, options: Ma
 
 def _strategy(session: SparkSession, options: Mapping[str, str]) -> Strategy:
     if "assign" in options:
-        utils = java_class(session, "org.apache.spark.sql.kafka010.JsonUtils")
+        utils = java_class(session, EXTRAS["JsonUtils"])
         partitions = tuple(TopicPartition(p.topic(), p.partition()) for p in utils.partitions(options["assign"]))
         return Strategy(topics=tuple(dict.fromkeys(p.topic for p in partitions)), partitions=partitions)
     if "subscribe" in options:

@@ -32,6 +32,7 @@ from minispark_stream.engine.jvm.errors import JavaError, spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.state.schema_files import schema_json
 from minispark_stream.engine.state.state_schema_compatibility_checker import check_schemas, scala_string
+from minispark_stream.extras.jvm.contract import EXTRAS
 from minispark_stream.extras.rocksdb.column_family_schemas import Family
 
 CONF = "spark.sql.streaming.stateStore."
@@ -98,16 +99,15 @@ def _changed(session: SparkSession, before: Sequence[Family], family: Family, in
 
 def avro_schema(session: SparkSession, schema: StructType) -> JavaObject:
     """A schema in Avro, translated by Spark. Raises Spark's error for a type that Avro does not have."""
-    converters = scala.companion(session, "org.apache.spark.sql.avro.SchemaConverters")
+    converters = scala.companion(session, EXTRAS["SchemaConverters"])
     return converters.toAvroTypeWithDefaults(expressions.java_schema(session, schema))
 
 
 def can_read(session: SparkSession, reader: JavaObject, writer: JavaObject) -> bool:
     """Whether one schema can read what was written with another; Avro itself decides this."""
-    jvm = scala.jvm(session)
-    validator = jvm.org.apache.avro.SchemaValidatorBuilder().canReadStrategy().validateAll()
+    validator = scala.java_class(session, EXTRAS["SchemaValidatorBuilder"])().canReadStrategy().validateAll()
     try:
-        validator.validate(reader, jvm.java.util.List.of(writer))
+        validator.validate(reader, scala.java_class(session, "java.util.List").of(writer))
     except JavaError:
         return False
     return True

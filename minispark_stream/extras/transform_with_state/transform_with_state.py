@@ -213,7 +213,7 @@ class TransformWithState(StatefulOperator):
         tasks = MapPartitions(session, one_row.schema, one_row.schema, plans.analyzed(one_row).output(), self.function)
         job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
         [(text,)] = plans.of_rows(session, physical.leaf(session, query_execution.prepared(session, job))).collect()
-        parse = scala.jvm(session).org.apache.spark.sql.types.StructType
+        parse = scala.java_class(session, "StructType")
         schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.keys))
         variables: list[tuple[str, str, bool]] = []
         for kind, name, texts, has_ttl in json.loads(text):

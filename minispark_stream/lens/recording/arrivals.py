@@ -146,7 +146,7 @@ class Arrivals:
         if taken is None:
             return self._no_rows(leaf.empty)
         *columns, _, row = scala.items(taken.plan.output())
-        new_id = scala.companion(self._session, "org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId()
+        new_id = scala.companion(self._session, "NamedExpression").newExprId()
         without_file = plans.project(self._session, [*columns, row], taken.plan)
         return plans.rename(self._session, without_file, [*leaf.attributes, (_ROW, new_id)])
 

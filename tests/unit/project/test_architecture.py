@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "extras.rocksdb": ("engine.state", "engine.checkpointing"),  # needs no JVM
     "extras.transform_with_state": (
-        "extras.rocksdb", "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.times",
+        "extras.jvm", "extras.rocksdb", "engine.operators", "engine.plan", "engine.state", "engine.checkpointing", "engine.jvm", "engine.times",
     ),
     "extras.join_in_families": (
         "extras.transform_with_state", "extras.rocksdb", "engine.operators", "engine.state", "engine.checkpointing", "engine.jvm",

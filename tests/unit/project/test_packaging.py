@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What conda-forge calls a package that PyPI calls otherwise.
 CONDA_NAME = {"graphviz": "python-graphviz", "xxhash": "python-xxhash"}
-DATA = {".py", ".html", ".css", ".js", ".toml", ".yml", ".json"}
+DATA = {".py", ".html", ".css", ".js", ".toml", ".yml", ".json", ".txt"}
 NOT_PYTHON_PACKAGES = {"python", "openjdk", "graphviz", "pip"}
 
 
