@@ -150,7 +150,7 @@ class Version(argparse.Action):
     """Prints both versions; they are looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from minispark_stream.tools.doctor import installed_version, own_version
+        from minispark_stream.tools.requirements import installed_version, own_version
 
         print(f"minispark_stream {own_version()} (PySpark {installed_version('pyspark') or 'is not installed'})")
         parser.exit()

@@ -1,6 +1,6 @@
 """What minispark_stream needs on this machine: what is installed, and what is missing.
 
-Models nothing of Spark. It looks at seven things and prints one line for each finding:
+Models nothing of Spark. It looks at eight things and prints one line for each finding:
 
 1. Python itself: PySpark 4.3 needs 3.11. And the system: on Windows, Spark's checkpoints need programs of Hadoop.
 2. Java, found as Spark's launcher finds it: $JAVA_HOME/bin/java, else `java` on the PATH; 17 or newer.
@@ -9,7 +9,8 @@ Models nothing of Spark. It looks at seven things and prints one line for each f
    the file itself.
 5. The Python of Spark's workers: $PYSPARK_PYTHON, else this one, which the model's sessions set for a local Spark.
 6. $SPARK_HOME, if it is set: PySpark runs the Spark that is there, whatever pip has installed.
-7. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
+7. What the package uses of Spark's inside, compared with the jars and the PySpark that are here (contract/check.py).
+8. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
 
 Then it says which tools run with what is there, because only the model needs all of it (what_runs.py).
 
@@ -18,6 +19,8 @@ Example:
     ok       Java 17.0.15 (/usr/bin/java)
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
     optional nbval: not installed, needed by `test`. Get it: pip install 'nbval>=0.11'
+    missing  Spark's inside: 1 of 984 classes, members and names is missing or different. Get it: pip install 'pyspark==4.3.*'
+             org.apache.spark.sql.execution.LogicalRDD.new: not new(Seq, RDD) any more, but new(Seq, RDD, boolean); used for ...
 
 It needs no package: `packaging`, or the copy of it in pip, is imported only if there are version ranges to check.
 """
@@ -31,11 +34,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from minispark_stream.engine import spark_versions
+from minispark_stream.tools.requirements import PROJECT_FILE, installed_version, own_requirements, requirement_class
 from minispark_stream.tools.what_runs import what_runs
 
 PYTHON_NEEDED = (3, 11)
@@ -49,7 +52,6 @@ GET_DOT = "apt-get install graphviz, brew install graphviz, or conda install -c 
 
 OF_THE_MODEL = ("model", "pictures")  # the extras that it needs
 # A clone of the repository has a Makefile, which installs everything. The extras for developers are only useful there.
-PROJECT_FILE = Path(__file__).parents[2] / "pyproject.toml"
 IN_REPOSITORY = PROJECT_FILE.with_name("Makefile").is_file()
 SETUP = "make setup, or " if IN_REPOSITORY else ""
 OF_DEVELOPERS = ("site", "test")
@@ -59,17 +61,22 @@ Run = Callable[[Sequence[str]], str | None]
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one thing. `get` says how to get it if it is missing; `needed` is False for the extras."""
+    """What was found about one thing.
+
+    `get` says how to get it if it is missing; `needed` is False for the extras; `details` are lines below it.
+    """
 
     says: str
     ok: bool = True
     get: str = ""
     needed: bool = True
+    details: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.ok:
             return f"ok       {self.says}"
-        return f"{'missing' if self.needed else 'optional':8} {self.says}. Get it: {self.get}"
+        first = f"{'missing' if self.needed else 'optional':8} {self.says}. Get it: {self.get}"
+        return "\n         ".join((first, *self.details))
 
 
 def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
@@ -88,6 +95,7 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
         *installed_packages(),
         check_worker_python(os.environ, run_quietly),
         *check_spark_home(os.environ),
+        *check_contract(os.environ),
     ]
     for finding in findings:
         out(str(finding))
@@ -160,13 +168,13 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
                       get="make setup, then .venv/bin/python -m minispark_stream doctor; or pip install -e .")
         return
     try:
-        requirement_class = _requirement_class()
+        parsed = requirement_class()
     except ModuleNotFoundError:
         yield Finding("packaging: not installed, so no other package was looked for", ok=False,
                       get=f"{SETUP}pip install packaging")
         return
     once: dict[str, Any] = {}
-    for requirement in sorted((requirement_class(line) for line in requirements), key=_comes_late):
+    for requirement in sorted((parsed(line) for line in requirements), key=_comes_late):
         once.setdefault(requirement.name, requirement)
     for requirement in once.values():
         name, versions = requirement.name, requirement.specifier
@@ -195,53 +203,6 @@ def _comes_late(requirement: Any) -> int:
     """Of several ranges of a package, that of the model counts, because it is the narrowest."""
     extra = _extra(requirement)
     return 0 if not extra or extra[0] in OF_THE_MODEL else 1
-
-
-def own_requirements() -> list[str]:
-    """The requirements of minispark_stream; empty if it is neither installed nor beside its pyproject.toml."""
-    try:
-        return metadata.requires("minispark_stream") or []
-    except metadata.PackageNotFoundError:
-        return requirements_of(PROJECT_FILE.read_text(encoding="utf-8")) if PROJECT_FILE.is_file() else []
-
-
-def own_version() -> str:
-    """The version of minispark_stream; of a clone that is only on the path, that of its pyproject.toml."""
-    version = installed_version("minispark_stream")
-    if version is None and PROJECT_FILE.is_file():
-        version = str(_project(PROJECT_FILE.read_text(encoding="utf-8"))["version"])
-    return version or "of unknown version"
-
-
-def requirements_of(text: str) -> list[str]:
-    """The requirements in the text of a pyproject.toml, as the metadata of an installed package have them."""
-    project = _project(text)
-    extras = [f'{line} ; extra == "{extra}"' for extra, lines in project["optional-dependencies"].items() for line in lines]
-    return [*project["dependencies"], *extras]
-
-
-def _project(text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    project: dict[str, Any] = tomllib.loads(text)["project"]
-    return project
-
-
-def _requirement_class() -> Any:
-    try:
-        from packaging.requirements import Requirement
-    except ModuleNotFoundError:
-        from pip._vendor.packaging.requirements import Requirement  # type: ignore[assignment]
-    return Requirement
-
-
-def installed_version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 # (5)
@@ -279,6 +240,23 @@ def check_spark_home(env: Mapping[str, str]) -> Iterator[Finding]:
 
 
 # (7)
+def check_contract(env: Mapping[str, str]) -> Iterator[Finding]:
+    """All that the Spark which a session would run, and PySpark, do not have as the package uses it."""
+    from minispark_stream.tools.contract import check  # the other findings are there before these modules are read
+
+    spark = check.installed(env.get("SPARK_HOME"))
+    if spark is None:
+        return
+    found, number = list(check.differences(spark, check.entries())), check.count(check.entries())
+    what = f"Spark's inside: {{}} of {number} classes, members and names"
+    if not found:
+        yield Finding(what.format("all"))
+        return
+    yield Finding(f"{what.format(len(found))} {'is' if len(found) == 1 else 'are'} missing or different", ok=False,
+                  get=f"{SETUP}pip install 'pyspark=={dotted(SPARK_NEEDED)}.*'", details=tuple(map(str, found)))
+
+
+# (8)
 def check_spark(run: Run) -> Finding:
     said = run([sys.executable, "-m", "minispark_stream.tools.preflight"])
     last = said.strip().splitlines()[-1] if said and said.strip() else "it was killed, or took too long"

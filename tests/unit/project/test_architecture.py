@@ -80,7 +80,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "tools.reports", "tools.pasted_text", "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),
     "tools.what_runs": ("engine.spark_versions",),
-    "tools.doctor": ("engine.spark_versions", "tools.what_runs"),
+    "tools.requirements": (),
+    "tools.contract": ("extras.jvm", "engine.jvm"),  # reads the two lists of what is used of Spark; needs no JVM
+    "tools.doctor": ("engine.spark_versions", "tools.what_runs", "tools.contract", "tools.requirements"),
     "tools.cause": ("tools.doctor", "engine.spark_versions"),  # of a wrong installation; needs no PySpark
     # -- the API, PySpark's -------------------------------------------------------------------------------------
     "registry": (
@@ -130,7 +132,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),
     "tools.preflight": ("tools.compare", "tools.demo", "tools.flights"),
     "tools.play": ("lens.view",),
-    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.course", "tools.play", "tools.inspection", "tools.operations", "tools.operations.check", "tools.monitoring", "tools.symptoms", "lens.view"),
+    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.requirements", "tools.course", "tools.play", "tools.inspection", "tools.operations", "tools.operations.check", "tools.monitoring", "tools.symptoms", "lens.view"),
     "tools": (),
     "__main__": ("tools.cli",),
     "__init__": (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from minispark_stream.tools import cause, doctor
+from minispark_stream.tools import cause, doctor, requirements
 
 ROOT = Path(__file__).parents[3]
 OTHER_PYTHON = "import sys; print('3 9')"  # what the probe of doctor gets from a Python of another version
@@ -144,6 +144,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_a_clone_that_is_only_on_the_path_is_looked_at_all_the_same() -> None:
     """doctor reads the ranges from pyproject.toml if nothing is installed: the same as in the metadata."""
     text = (ROOT / "pyproject.toml").read_text()
-    lines = doctor.requirements_of(text)
+    lines = requirements.requirements_of(text)
     assert lines[0].startswith("pyarrow") and any('extra == "test"' in line for line in lines)
     assert {found.says.split()[0] for found in doctor.check_packages(lines, {"pyspark": "4.3.0"}.get)} >= {"pyspark", "pandas:"}

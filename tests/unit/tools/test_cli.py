@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from docs import room
-from minispark_stream.tools import doctor
+from minispark_stream.tools import requirements
 from minispark_stream.tools.cli import main
 from minispark_stream.tools.course import LESSONS, copy_pages
 
@@ -28,8 +28,8 @@ def test_the_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     with pytest.raises(SystemExit) as e:
         main(["--version"])
     assert e.value.code == 0
-    assert capsys.readouterr().out == f"minispark_stream {doctor.own_version()} (PySpark {doctor.installed_version('pyspark')})\n"
-    monkeypatch.setattr(doctor, "installed_version", lambda name: None)  # a clone on the path, without PySpark
+    assert capsys.readouterr().out == f"minispark_stream {requirements.own_version()} (PySpark {requirements.installed_version('pyspark')})\n"
+    monkeypatch.setattr(requirements, "installed_version", lambda name: None)  # a clone on the path, without PySpark
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == "minispark_stream 0.1.0 (PySpark is not installed)\n"
