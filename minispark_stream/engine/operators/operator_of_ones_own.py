@@ -122,8 +122,7 @@ class State(MutableMapping[Row, Row]):
     def flush(self) -> tuple[int, int]:
         """Put and remove in the store what has changed; returns how many rows were put, and how many removed."""
         put = {each: value for each in self._changed if (value := self._found[each]) is not None}
-        if put:
-            self._store.put(list(put), self._value_codec.encode(as_columns(list(put.values()), self._values), len(put)))
+        self._store.put(list(put), self._value_codec.encode(as_columns(list(put.values()), self._values), len(put)))
         removed = self._store.remove([each for each in self._changed if self._found[each] is None])
         return len(put), removed
 
@@ -176,7 +175,7 @@ def as_rows(columns: Sequence[pa.Array], schema: StructType) -> list[Row]:
 
 
 def as_columns(rows: Sequence[Row], schema: StructType) -> list[pa.Array]:
-    """Rows, of which there is at least one, as columns with the types of `schema`.
+    """Rows as columns with the types of `schema`.
 
     Raises:
         PySparkValueError, ArrowInvalid and the like: a value does not fit its type.

@@ -24,7 +24,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
 from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
@@ -32,7 +32,7 @@ from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
-from minispark_stream.engine.operators.columns import EventTime, concat, is_late, without
+from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, record_batch, without
 from minispark_stream.engine.operators.decision import OWN_WORDS, Decision, Entry
 from minispark_stream.engine.operators.event_times import event_time_column
 from minispark_stream.engine.operators.grouped_map_pandas_with_state import load_command
@@ -89,7 +89,7 @@ class RegisteredOperator(StatefulOperator):
 
     name: str
     operator: Operator
-    columns: StructType
+    row: StructType
     data: tuple[int, ...]
     grouping: tuple[int, ...]
     keys: StructType
@@ -120,8 +120,7 @@ class RegisteredOperator(StatefulOperator):
         return (Entry.of(keys, [*keys.values()], columns, self.lateness, [columns[i] for i in self.data]),)
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        row = StructType([self.columns[i] for i in self.data])
-        return {"row": row, "place": StructType().add("place", LongType())}
+        return {"row": self.row, "place": StructType().add("place", LongType())}
 
     @property
     def lateness(self) -> EventTime | None:
@@ -135,8 +134,8 @@ class RegisteredOperator(StatefulOperator):
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:  # (3)
         task = RunOperator(
-            **context.of_task(self, self.tasks), operator=self.operator, columns=self.columns, data=self.data,
-            grouping=self.grouping, keys=self.keys, values=self.values, event_time=self.lateness,
+            **context.of_task(self, self.tasks), operator=self.operator, row=self.row, data=self.data, grouping=self.grouping,
+            keys=self.keys, values=self.values, event_time=self.lateness,
             result=expressions.struct_type(scala.items(self.plan.output())),
         )
         rows = context.rows(children[0])
@@ -157,6 +156,7 @@ def compile_registered_operator(
     columns = scala.items(plan.child().output())
     position = {column.exprId().id(): i for i, column in enumerate(columns)}
     function, schema = plan.functionExpr(), expressions.struct_type(columns)
+    data = tuple(position[column.exprId().id()] for column in scala.items(function.children()))
     grouping = tuple(position[key.exprId().id()] for key in scala.items(plan.groupingAttributes()))
     operator, name = _operator_of(session, plan), str(function.name()).removeprefix(MARK)
     keys = StructType([schema[i] for i in grouping])
@@ -166,8 +166,8 @@ def compile_registered_operator(
         operator_id=operator_id,
         name=name,
         operator=operator,
-        columns=schema,
-        data=tuple(position[column.exprId().id()] for column in scala.items(function.children())),
+        row=StructType([schema[i] for i in data]),
+        data=data,
         grouping=grouping,
         keys=expressions.as_nullable(session, keys) if grouping else KEYLESS,
         values=expressions.as_nullable(session, cast(StructType, StructType.fromDDL(operator.state))),
@@ -185,7 +185,7 @@ class RunOperator(StateTask):
     """The task half; calling it runs one partition (for mapInArrow)."""
 
     operator: Operator
-    columns: StructType
+    row: StructType
     data: tuple[int, ...]
     grouping: tuple[int, ...]
     keys: StructType
@@ -201,7 +201,7 @@ class RunOperator(StateTask):
         late = is_late(arrived, self.event_time, self.watermarks.late_ms)
         there = without(arrived, late)
         columns = [there.column(i) for i in self.data]
-        rows = as_rows(columns, StructType([self.columns[i] for i in self.data]))
+        rows = as_rows(columns, self.row)
         keys = [there.column(i) for i in self.grouping] or [pa.nulls(there.num_rows, pa.int64())]
         state, task = State(store, self.keys, self.values), Task(rows, self.watermarks.eviction_ms)
         of_rows = state.read(list(UnsafeRowCodec(self.keys).encode(keys, there.num_rows)), as_rows(keys, self.keys))
@@ -209,7 +209,7 @@ class RunOperator(StateTask):
         put, removed = state.flush()
         updates_ms = clock.lap()
         store.commit()
-        return [self._emitted(columns, task, there.num_rows)], StateMetrics(
+        return [self._emitted(columns, rows, task)], StateMetrics(
             num_rows_updated=put,
             num_rows_removed=removed,
             num_rows_dropped_by_watermark=int(late.sum()),
@@ -220,20 +220,15 @@ class RunOperator(StateTask):
             told=self.tell(lambda: self._told(arrived.filter(pa.array(late)), columns, task)),
         )
 
-    def _emitted(self, columns: list[pa.Array], task: Task, num_rows: int) -> pa.RecordBatch:
-        """What leaves, in the order in which it was decided."""
+    def _emitted(self, columns: Columns, rows: Sequence[Row], task: Task) -> pa.RecordBatch:
+        """What leaves, in the order in which it was decided. `columns` and `rows` are what came in."""
         if all(isinstance(one, int) for one in task.emitted):
-            places = pa.array(task.emitted, pa.int64())
-            return pa.RecordBatch.from_arrays([column.take(places) for column in columns], names=self._names(columns))
-        rows = as_rows(columns, StructType([self.columns[i] for i in self.data]))
-        made = as_columns([rows[one] if isinstance(one, int) else one for one in task.emitted], self.result)
-        return pa.RecordBatch.from_arrays(made, names=self._names(made))
+            emitted = [column.take(pa.array(task.emitted, pa.int64())) for column in columns]
+        else:
+            emitted = as_columns([rows[one] if isinstance(one, int) else one for one in task.emitted], self.result)
+        return record_batch(emitted, len(task.emitted))
 
-    @staticmethod
-    def _names(columns: Sequence[pa.Array]) -> list[str]:
-        return [str(i) for i in range(len(columns))]
-
-    def _told(self, late: pa.RecordBatch, columns: Sequence[pa.Array], task: Task) -> Iterable[Told]:
+    def _told(self, late: pa.RecordBatch, columns: Columns, task: Task) -> Iterable[Told]:
         """(4) Each decision with the words, and the rows that it is about."""
         yield Told(LATE, _numbered([late.column(i) for i in self.data], range(late.num_rows)))
         by_words: dict[tuple[str, str], list[int]] = {}
@@ -243,6 +238,5 @@ class RunOperator(StateTask):
             yield Told(what, _numbered([column.take(pa.array(places)) for column in columns], places), why=words)
 
 
-def _numbered(columns: Sequence[pa.Array], places: Iterable[int]) -> pa.RecordBatch:
-    both = [*columns, pa.array(places, pa.int64())]
-    return pa.RecordBatch.from_arrays(both, names=[str(i) for i in range(len(both))])
+def _numbered(columns: Columns, places: Sequence[int]) -> pa.RecordBatch:
+    return record_batch([*columns, pa.array(places, pa.int64())], len(places))

@@ -1,9 +1,8 @@
 """Why did a query emit nothing? What it has in its state, what it dropped, what it waits for, and what would have to arrive.
 
 1. The checkpoint says what is in the state: the rows, the schemas, which column carries a watermark, and its delay.
-2. Progress reports, if there are any, say what was read and emitted, and what was dropped as late. A reader of files applies
-   filters itself, and Spark does not count what it leaves out; it counts a row again whenever foreachBatch reads the batch. The
-   folders of files say what was not read yet (unread_files.py), the plan what may remove a row (plan_text.py).
+2. Progress reports, if there are any, say what was read and emitted, and what was dropped as late (in_and_out.py). The plan
+   says what may remove a row (plan_text.py).
 3. The commits and the reports have the watermark. A row of state is evicted when the watermark reaches its end; which rows move
    it there depends on the delay of each input, the time range of a join, and the clock of a timer (waits_for.py). Everything
    that is known about these is collected first (asked.py).
@@ -23,31 +22,19 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import CSS, table
-from minispark_stream.lens.view.words import (
-    delay_words,
-    duration_words,
-    number,
-    offset_words,
-    one_line,
-    plural,
-    short,
-    time_words,
-)
+from minispark_stream.lens.view.words import one_line, plural
 from minispark_stream.tools.inspection.asked import GONE, Asked, joins, shifts
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.held import held_by
+from minispark_stream.tools.inspection.in_and_out import dropped, in_and_out
 from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs
-from minispark_stream.tools.inspection.plan_text import folders, removing
-from minispark_stream.tools.inspection.unread_files import unread
+from minispark_stream.tools.inspection.plan_text import removing
 from minispark_stream.tools.inspection.waits_for import waits_for
-from minispark_stream.tools.pasted_text import CUT_OFF
 from minispark_stream.tools.reports import plain
 
-FOREACH_BATCH = "ForeachBatchSink"  # as progress reports call it
 NOT_GIVEN = "was not given (explain_output takes it as checkpoint=…)"
 
 
@@ -76,13 +63,13 @@ def explain(asked: Asked) -> OutputExplanation:
         lines.append(("query", "it has ended, so nothing comes out until it is started again"))
     if asked.report is not None and not asked.progress:
         lines.append(("restart", asked.report.next.says))
-    lines += _in_and_out(asked)
+    lines += in_and_out(asked)  # (2)
     lines += _on_the_way(asked)
     held = list(held_by(asked.report)) if asked.report is not None else []  # (1)
     lines += [("held", one.words) for one in held] or [("held", _nothing(asked))]
-    dropped = list(_dropped(asked.progress))
-    lines += dropped
-    lines += waits_for(asked, held, bool(dropped))  # (3)
+    late = list(dropped(asked.progress))
+    lines += late
+    lines += waits_for(asked, held, bool(late))  # (3)
     if asked.is_active is None and not asked.plan:
         lines.append(("not known", _unknown(asked)))
     return OutputExplanation(tuple((topic, one_line(words)) for topic, words in lines))
@@ -167,95 +154,6 @@ def explain_query(
     ))
 
 
-# -- (2) in and out --------------------------------------------------------------------------------------------
-
-
-def _in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:
-    batches = [p for p in asked.progress if "addBatch" in as_map(p.get("durationMs"))]
-    if batches:
-        yield from _reported(asked, batches)
-    elif asked.progress and asked.report is None:
-        idle = ": no source had anything new, so nothing comes out and the watermark stands" if _is_idle(asked.progress) else ""
-        yield "batches", f"none has run in the time of these reports{idle}"
-    else:
-        yield "batches", _logged(asked)
-    read = {path for source in asked.report.sources for path in source.paths} if asked.report is not None else set()
-    for folder in folders(asked.plan) if asked.report is not None or not batches else ():  # without the log, who knows
-        if says := unread(folder, read):
-            yield "not read yet", says
-    if asked.interval_ms:
-        began_ms = iso_ms(batches[-1].get("timestamp")) if batches else None
-        began = "" if began_ms is None else f", the last one began {time_words(began_ms // 1000 * 1000)}"
-        every = delay_words(asked.interval_ms)
-        yield "next batch", f"the trigger lets one begin every {every}{began}; what arrives in between waits"
-
-
-def _logged(asked: Asked) -> str:
-    found = asked.report.batches if asked.report is not None else ()
-    done = [b.batch_id for b in found if b.committed]
-    begun = [b.batch_id for b in found if not b.committed and b.offsets is not None]
-    newest = f", the last is {done[-1]}" if done else ""
-    begun_too = f"; batch {begun[-1]} has begun and is not committed" if begun and begun[-1] > max(done, default=-1) else ""
-    return f"{plural(len(done), 'batch')} committed{newest}{begun_too}"
-
-
-def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    rows_in = sum(as_int(p.get("numInputRows")) or 0 for p in batches)
-    counts = [as_int(as_map(p.get("sink")).get("numOutputRows")) for p in batches]
-    rows_out = "not reported by the sink"
-    if all(count is not None and count >= 0 for count in counts):
-        rows_out = number(sum(count or 0 for count in counts))
-    first, last = batches[0].get("batchId"), batches[-1].get("batchId")
-    which = f"batch {last}" if first == last else f"batches {first} to {last}"
-    by_function = str(as_map(batches[-1].get("sink")).get("description")) == FOREACH_BATCH
-    again = " (each counts again whenever the function of foreachBatch reads its batch)" if by_function and rows_in else ""
-    mode = f"; output mode {asked.mode}" if asked.mode else ""
-    yield "batches", f"{which}: {plural(rows_in, 'row')} in{again}, rows out: {rows_out}{mode}"
-    if asked.is_active is None:
-        yield "took", _took(batches[-1])
-        if after := batches[-1].get(CUT_OFF):
-            yield "cut off", f"what the report says after {after} is missing"
-    sources = [as_map(source) for source in as_list(batches[-1].get("sources"))]
-    for source in sources:
-        end, latest = source.get("endOffset"), source.get("latestOffset")
-        if latest not in (None, "null", end):
-            name = short(str(source.get("description")))
-            yield "not read yet", f"{name}: read up to {offset_words(end)}, but there is data up to {offset_words(latest)}"
-    if rows_in == 0:
-        yield "no input", _no_row(asked, batches, by_function)
-
-
-def _is_idle(progress: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether no source had anything new in the time of these reports."""
-    sources = [as_map(source) for p in progress for source in as_list(p.get("sources"))]
-    return bool(sources) and all(source.get("startOffset") == source.get("endOffset") for source in sources)
-
-
-def _took(report: Mapping[str, Any]) -> str:
-    """How long a batch took, and its phases of at least a tenth of that."""
-    took = {str(name): as_int(ms) or 0 for name, ms in as_map(report.get("durationMs")).items()}
-    whole_ms = took.pop("triggerExecution", sum(took.values()))
-    longest = sorted(((ms, name) for name, ms in took.items() if ms * 10 >= whole_ms), reverse=True)
-    parts = ", ".join(f"{name} {duration_words(ms)}" for ms, name in longest)
-    return f"batch {report.get('batchId')}: {duration_words(whole_ms)}{', of which ' if parts else ''}{parts}"
-
-
-def _no_row(asked: Asked, batches: Sequence[Mapping[str, Any]], by_function: bool) -> str:
-    """(2) Why no row was counted, although batches ran."""
-    if _is_idle(batches):
-        return "no row has arrived: no source had anything new"
-    first = [as_map(source) for source in as_list(batches[0].get("sources"))]
-    if len(batches) == 1 and any(one.get("startOffset") is None and "Kafka" in str(one.get("description")) for one in first):
-        unless = "unless startingOffsets says earliest"
-        return f"this is the first batch, and a stream of Kafka begins at the end of its topics, {unless}"
-    reasons = ["what was read has no rows"]
-    if filters := removing(asked.plan)[1]:
-        reasons.append(f"the reader has left out the rows that do not pass {' and '.join(filters)}, which Spark does not count")
-    if by_function:
-        reasons.append("the function of foreachBatch has not read its batch")
-    return f"something was read, and no row of it was counted: {', or '.join(reasons)}"
-
-
 def _on_the_way(asked: Asked) -> Iterator[tuple[str, str]]:
     """What may remove a row before it is in the state or, if there is no state, before it comes out."""
     above, others = removing(asked.plan)
@@ -263,18 +161,3 @@ def _on_the_way(asked: Asked) -> Iterator[tuple[str, str]]:
         yield "on the way", f"a row goes on only if it passes {' and '.join(others)}"
     if above:
         yield "above", f"what leaves the state comes out only if it passes {' and '.join(above)}"
-
-
-def _dropped(progress: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    dropped: dict[str, int] = {}
-    batches = []
-    for report in progress:
-        for operator in map(as_map, as_list(report.get("stateOperators"))):
-            count = as_int(operator.get("numRowsDroppedByWatermark")) or 0
-            name = str(operator.get("operatorName"))
-            if count:
-                dropped[name] = dropped.get(name, 0) + count
-                batches.append(str(report.get("batchId")))
-    for name, count in dropped.items():
-        merged = ": an aggregation counts the rows of a key in a batch as one" if name == "stateStoreSave" else ""
-        yield "dropped", f"{plural(count, 'row')} too late for {name}, in batch {', '.join(dict.fromkeys(batches))}{merged}"

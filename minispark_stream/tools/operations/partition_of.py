@@ -30,10 +30,14 @@ class NoPartition(ValueError):
     """Keys of a type whose hash is not computed here."""
 
 
-def partition_of(key: bytes, schema: StructType, columns: int, partitions: int) -> int:
-    """The partition of a row of this schema, which is chosen by its first columns. Raises NoPartition."""
+def hash_of_key(key: bytes, schema: StructType, columns: int) -> int:
+    """The number that, modulo the number of partitions, is the partition of a row which is distributed by its first columns.
+
+    Raises:
+        NoPartition: the hash is not computed here.
+    """
     hashed = hash_of(key, 0, schema, columns, SEED)
-    return (hashed - (1 << 32) * (hashed >> 31)) % partitions  # a hash is a number with a sign
+    return hashed - (1 << 32) * (hashed >> 31)  # a hash has a sign
 
 
 def hash_of(row: bytes, base: int, schema: StructType, columns: int, seed: int) -> int:  # (1)

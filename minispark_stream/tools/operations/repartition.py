@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.state_reader import StoreState
 from minispark_stream.tools.inspection.store_versions import DeltaReader
-from minispark_stream.tools.operations.partition_of import NoPartition, partition_of
+from minispark_stream.tools.operations.partition_of import NoPartition, hash_of_key
 from minispark_stream.tools.operations.rollback import is_left_out, write_copy
 from minispark_stream.tools.operations.scratch import scratch_of
 
@@ -98,9 +98,8 @@ def repartition(
     before = _checked(report, partitions)
     batch = report.batches[-1].batch_id + 1
     in_files = all(isinstance(v.reader, DeltaReader) for store in report.states for v in store.partitions.values())
-    rows: Mapping[int, int] = {}
-    if in_files:
-        rows = Counter(p for store in report.states for p in _places(report, store, before, partitions).values())
+    places = [_places(report, store, before, partitions) for store in report.states] if in_files else []
+    rows = Counter(p for of_store in places for p in of_store.values())
     answer = Repartition(report.path, before, partitions, batch, rows, not in_files)
     if to is None:
         return answer
@@ -110,7 +109,7 @@ def repartition(
     files = ReadOnlyFiles(str(checkpoint), filesystem, Budget(max_bytes))
     with scratch_of(files, source) as folder:
         if in_files:
-            _write(report, folder, before, partitions)  # (2)
+            _write(report, folder, places, before, partitions)  # (2)
         else:
             spark._streamingCheckpointManager.repartition(folder, partitions)  # (3)
         after = inspect(folder, max_bytes=max_bytes)
@@ -147,37 +146,40 @@ def _places(report: CheckpointReport, store: StoreState, before: int, after: int
     for partition, versions in store.partitions.items():
         for key in store.entries(partition, versions.load(report.next_version)) if partition < before else ():
             try:
-                is_there = partition == (partition_of(key, schema, columns, before) if columns else 0)
-                places[key] = partition_of(key, schema, columns, after) if columns else 0
+                hashed = hash_of_key(key, schema, columns) if columns else 0
             except NoPartition as e:
                 raise RepartitionRefused(f"operator {store.operator_id}: {e}") from e
-            if not is_there:
+            if hashed % before != partition:
                 raise RepartitionRefused(
                     f"operator {store.operator_id} ({operator.name}) has a row in partition {partition} that the hash of its "
                     "key puts into another one: its rows are distributed in another way"
                 )
+            places[key] = hashed % after
     return places
 
 
-def _write(report: CheckpointReport, folder: str, before: int, after: int) -> None:
+def _write(report: CheckpointReport, folder: str, places: Sequence[Mapping[bytes, int]], before: int, after: int) -> None:
     last = report.batches[-1].batch_id
     offsets, commits = OffsetSeqLog(f"{folder}/offsets"), CommitLog(f"{folder}/commits")
     entry, commit = offsets.get(last), commits.get(last)
     assert entry is not None and entry.metadata is not None and commit is not None
-    for store in report.states:
-        places = _places(report, store, before, after)
+    for store, place in zip(report.states, places):
         some = next(iter(store.partitions.values())).reader
         assert isinstance(some, DeltaReader)
-        old = {p: store.entries(p, v.load(last + 1)) for p, v in store.partitions.items() if p < before}
-        every = {key: value for entries in old.values() for key, value in entries.items()}
-        for partition in range(after):
+        gone: dict[int, list[bytes]] = {p: [] for p in store.partitions if p < before}
+        rows: list[dict[bytes, bytes]] = [{} for _ in range(after)]
+        for old in gone:
+            for key, value in store.entries(old, store.partitions[old].load(last + 1)).items():
+                rows[place[key]][key] = value
+                if place[key] != old:
+                    gone[old].append(key)
+        for partition, there in enumerate(rows):
             files = StateFiles(StateStoreId(f"{folder}/state", store.operator_id, partition, store.name), some.files.conf)
             files.manager.mkdirs()
-            keys = [key for key in every if places[key] == partition]
-            values = [every[key] for key in keys]
-            if partition in old:
-                gone = [key for key in old[partition] if places[key] != partition]
-                files.write_delta(last + 2, [(gone, [None] * len(gone)), (keys, values)])
+            keys, values = list(there), list(there.values())
+            if partition in gone:
+                left = gone[partition]
+                files.write_delta(last + 2, [(left, [None] * len(left)), (keys, values)])
             files.write_snapshot(last + 2, keys, values)
         for partition in [p for p in store.partitions if p >= after]:
             shutil.rmtree(f"{folder}/state/{store.operator_id}/{partition}", ignore_errors=True)

@@ -15,6 +15,7 @@ from minispark_stream.tools.inspection import why_no_output
 from minispark_stream.tools.inspection.asked import Asked, joins, shifts
 from minispark_stream.tools.inspection.findings import ahead_of_the_clock, future
 from minispark_stream.tools.inspection.held import Held
+from minispark_stream.tools.inspection.in_and_out import FOREACH_BATCH
 from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs, timers
 from minispark_stream.tools.inspection.plan_text import folders, limit, removing
 from minispark_stream.tools.inspection.unread_files import unread
@@ -272,7 +273,7 @@ def test_a_limit_counts_what_it_lets_through(monkeypatch: Any, passed: int, plan
 def test_rows_that_a_reader_leaves_out_have_not_failed_to_arrive() -> None:
     read = report(0)
     read["sources"][0]["startOffset"] = None
-    read["sink"]["description"] = why_no_output.FOREACH_BATCH
+    read["sink"]["description"] = FOREACH_BATCH
     found = dict(explain(Asked(None, [read], plan="~Filter (k#1 = a)\n+- StreamingRelation r, [k#1]")).lines)
     assert found["no input"] == (
         "something was read, and no row of it was counted: what was read has no rows, or the reader has left out the rows that do not pass "

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from minispark_stream import inspect
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
 from minispark_stream.tools.cli import main
-from minispark_stream.tools.operations.partition_of import SEED, NoPartition, hash_of, partition_of
+from minispark_stream.tools.operations.partition_of import NoPartition, hash_of_key
 from minispark_stream.tools.operations.repartition import RepartitionRefused, repartition
 from tests.unit.hand_made import content, keys_of, state_files, values_of, windowed_count
 
@@ -19,7 +19,7 @@ from tests.unit.hand_made import content, keys_of, state_files, values_of, windo
 def hashes(of_type: object, values: list[object]) -> list[int]:
     schema = StructType([StructField("x", of_type)])  # type: ignore[arg-type]
     rows = UnsafeRowCodec(schema).encode([pa.array(values, UnsafeRowCodec(schema).arrow_types[0])])
-    return [number - (1 << 32) * (number >> 31) for number in (hash_of(row, 0, schema, 1, SEED) for row in rows)]
+    return [hash_of_key(row, schema, 1) for row in rows]
 
 
 def test_the_hash_is_that_of_spark() -> None:
@@ -39,7 +39,7 @@ def checkpoint(tmp_path: Path) -> Path:
     schema = inspect(str(path)).states[0].key_schema
     assert schema is not None
     for partition in (0, 1):
-        some = [row for row in rows if partition_of(keys_of([row])[0], schema, 2, 2) == partition]
+        some = [row for row in rows if hash_of_key(keys_of([row])[0], schema, 2) % 2 == partition]
         state_files(path, partition).write_snapshot(3, keys_of(some), values_of(some))
         state_files(path, partition).write_delta(3, [(keys_of(some), values_of(some))])
     return path
