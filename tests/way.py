@@ -2,8 +2,8 @@
 
     PYTHONPATH=. .venv/bin/python -m tests.way [--show]
 
-Four queries read two rows: a windowed count, a deduplication, a limit and a filter. The second run of each counts, so nothing is a
-first-time cost. `--show` lists the files with the number of lines that ran. tests/spark/test_way.py says how long the way may be.
+Four queries read two rows: a windowed count, a deduplication, a limit and a filter. The shortest of three runs after a first one
+counts. `--show` lists the files with the number of lines that ran. tests/spark/test_way.py says how long the way may be.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +59,7 @@ def tracer(package: str, lines: set[Line]) -> Tracer:
 
     def of_all(frame: Any, _: str, __: Any) -> Any:
         code = frame.f_code
-        if not code.co_filename.startswith(package) or code.co_name == "<module>":
+        if not code.co_filename.startswith(package) or not code.co_flags & CO_OPTIMIZED:  # a module or the body of a class, in a new worker
             return None
         lines.add((code.co_filename, code.co_firstlineno))
         return of_function
@@ -107,12 +108,17 @@ def lines_of(mini: minispark_stream.MiniSparkSession, query: Query) -> set[Line]
     return lines
 
 
+def way_of(mini: minispark_stream.MiniSparkSession, query: Query) -> set[Line]:
+    """The lines of the shortest of three runs; a new worker, or one that reads the state from its files, has more to do."""
+    lines_of(mini, query)  # what is only done the first time in a session
+    return min((lines_of(mini, query) for _ in range(3)), key=len)
+
+
 def main() -> None:
     spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
     mini = minispark_stream.MiniSparkSession(spark)
     for name, query in QUERIES.items():
-        lines_of(mini, query)
-        files = Counter(file for file, _ in lines_of(mini, query))
+        files = Counter(file for file, _ in way_of(mini, query))
         print(f"{name:16} {files.total():6} lines in {len(files)} files")
         if "--show" in sys.argv:
             for file, count in files.most_common():
