@@ -7,7 +7,7 @@
 # make quick       the first answer: lint, types, the tests without Spark (but not the site), the golden scripts, 25 comparisons with Spark
 # make test-changed     the tests that your change since main touches (since another commit: make test-changed SINCE=HEAD~1)
 # make unit        the tests without Spark
-# make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does
+# make test        the checks, with a sample of the tests that need Spark; CI=true make test runs all of them, as CI does (with every case: CASES=1)
 # make crash-test  queries of every kind killed at each durable action, and run to the end (a part: make crash-test PART=2/4)
 # make mutants     planted bugs, each of which some test must find (some of them: make mutants MUTANTS=epoch, MUTANTS=2/4)
 # make lint types  style, spelling and types only: seconds
@@ -156,7 +156,9 @@ WORKERS ?= logical
 PYTEST_ALL := $(BIN)/pytest --numprocesses=$(WORKERS) --maxprocesses=4
 PYTEST := $(PYTEST_ALL)
 ifeq ($(CI),true)
-PYTEST += --durations=15
+# Of a test with many cases that needs Spark, each commit plays a third; the weekly job plays all.
+CASES ?= 3
+PYTEST += --durations=15 --cases=$(CASES)
 else
 PYTEST += --sample
 endif

@@ -2,11 +2,15 @@
 
     pytest tests/conformance/test_limit.py      every case of these tests, in this process
     pytest -n 2 --sample                        a sample of all tests, by two processes with a Spark each
+    pytest -n 2 --cases=3                       all tests; of one with many cases that needs Spark, a third of them
     pytest -n 2 --sample @tests/quick.txt       the tests of `make quick`
 
 With `--sample`, the tests without Spark (tests/unit) and the golden scripts run in full. Of the tests in a file of tests/conformance or
 tests/spark, at most three run, each with its first case; they are spread over the file, and the files of NOT_SAMPLED are left out. Of
 the notebooks, those numbered 00, 07, 14 and 21 run.
+
+With `--cases=3`, a test of tests/conformance or tests/spark runs its first case and a third of the others, which the commit chooses: each
+commit plays other ones. The weekly job plays all.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.commit import chosen_by_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +55,7 @@ SAMPLED_TESTS = 3  # of the tests of a file that need Spark, at most so many
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample", action="store_true", help="of the tests that need Spark, only some, with their first case")
+    parser.addoption("--cases", type=int, default=1, metavar="N", help="of the cases of a test that needs Spark, the first, and one in N of the others")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -65,10 +72,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("sample"):
-        chosen = _sample(items)
-        config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen) if not kept])
-        items[:] = [item for item, kept in zip(items, chosen) if kept]
+    chosen = _sample(items) if config.getoption("sample") else _cases(items, config.getoption("cases"))
+    config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen) if not kept])
+    items[:] = [item for item, kept in zip(items, chosen) if kept]
+
+
+def _cases(items: Sequence[pytest.Item], one_in: int) -> list[bool]:
+    """Which items are left if of the cases of a test the first one is run, and of the others one in so many."""
+    tests: set[str] = set()
+    chosen = []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        chosen.append(not _needs_spark(item) or test not in tests or chosen_by_commit(item.nodeid, one_in))
+        tests.add(test)
+    return chosen
 
 
 def _sample(items: Sequence[pytest.Item]) -> list[bool]:

@@ -25,8 +25,6 @@ import hashlib
 import json
 import lzma
 import os
-import subprocess
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -41,6 +39,7 @@ from minispark_stream.tools.compare import checkpoint_files, engine_run, runner,
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import EngineRun
 from minispark_stream.tools.compare.runner import Runner
+from tests.commit import chosen_by_commit
 from tests.conformance import recorded_runs
 from tests.conformance.digests import module_text, what_runs
 from tests.conformance.recorded_runs import run_from_json, run_to_json
@@ -75,7 +74,7 @@ class Recordings:
 
     def _known(self, name: str) -> EngineRun | None:
         entry = _entries(self._file).get(name)
-        if MODE or entry is None or entry["key"] != self._key or _is_played(f"{self._file.name} {name}"):
+        if MODE or entry is None or entry["key"] != self._key or chosen_by_commit(f"{self._file.name} {name}", ONE_IN):  # (3)
             return None
         return run_from_json(json.loads(json.dumps(entry["run"]).replace(FOLDER, self._folder)))
 
@@ -124,16 +123,6 @@ def key_of(test: pytest.Item) -> str:  # (2)
     name = getattr(test, "originalname", None) or test.name
     parts = [pyspark.__version__, *(module_text(Path(str(module.__file__))) for module in MACHINERY), what_runs(test.path, name)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-@cache
-def _commit() -> str:
-    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=RECORDED.parent, capture_output=True, text=True)
-    return told.stdout.strip()  # nothing outside of a repository
-
-
-def _is_played(name: str) -> bool:  # (3)
-    return zlib.crc32(f"{_commit()} {name}".encode()) % ONE_IN == 0
 
 
 @cache

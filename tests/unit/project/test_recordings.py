@@ -17,6 +17,7 @@ from minispark_stream.tools.compare.checkpoint_files import FamilyChanges
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun
 from minispark_stream.tools.compare.runner import COLLECT, Runner
+from tests.commit import chosen_by_commit
 from tests.conformance import digests, recordings
 from tests.conformance.recorded_runs import run_from_json, run_to_json
 from tests.conformance.recordings import Recordings
@@ -67,7 +68,7 @@ def module(tmp_path):
 def compare(tmp_path, monkeypatch, spark, module):
     """compare(mode, model's row, feed): what the comparison finds."""
     monkeypatch.setattr(recordings, "RECORDED", tmp_path / "recorded")
-    monkeypatch.setattr(recordings, "_is_played", lambda name: False)
+    monkeypatch.setattr(recordings, "chosen_by_commit", lambda name, one_in: False)
     def compare(mode="", row=("a", 1), feed=LINES):
         for known in (digests._module, digests._definition, recordings._entries):
             known.cache_clear()
@@ -136,9 +137,9 @@ def test_a_function_that_may_note_something_is_not_recorded(compare, spark):
     assert spark.asked == 2
 
 
-def test_a_tenth_is_played_whatever_is_recorded():
-    played = sum(recordings._is_played(f"test {i}") for i in range(1000))
-    assert 50 < played < 200
+def test_a_commit_chooses_one_in_so_many():
+    assert 50 < sum(chosen_by_commit(f"test {i}", 10) for i in range(1000)) < 200
+    assert all(chosen_by_commit(f"test {i}", 1) for i in range(10))
 
 
 VALUES = (
