@@ -70,8 +70,8 @@ __all__ = [
 
 
 _OF_THE_MODEL = (
-    "LowLatencyMemoryStream", "MiniSparkSession", "register_operator", "register_sink", "register_source", "side_by_side",
-    "what_if",
+    "LowLatencyMemoryStream", "MiniSparkSession", "check", "register_operator", "register_sink", "register_source",
+    "side_by_side", "what_if",
 )
 
 

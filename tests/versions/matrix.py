@@ -31,7 +31,7 @@ def environment(version: str) -> Path:
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-        wanted = [f"{ROOT}[kit,pictures]", f"pyspark[connect]=={version}.*", *OF_OLD.get(version, [])]
+        wanted = [f"{ROOT}[kit,pictures,monitoring]", f"pyspark[connect]=={version}.*", *OF_OLD.get(version, [])]
         subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted], check=True)
     return python
 

@@ -10,6 +10,7 @@ It needs nothing of the tests of this project, so that an environment of an old 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 import traceback
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -63,15 +65,17 @@ class Run:
         except Exception as e:
             self.refused = str(e)
         (folder / "in").mkdir(parents=True)
-        rows = spark.readStream.schema("time timestamp, page string").json(str(folder / "in"))
-        counts = rows.withWatermark("time", "10 minutes").groupBy(F.window("time", "5 minutes"), "page").count()
-        writer = counts.writeStream.outputMode("append").format("parquet").option("path", str(folder / "out"))
+        writer = self.counts(spark).writeStream.outputMode("append").format("parquet").option("path", str(folder / "out"))
         self.query = writer.option("checkpointLocation", str(self.checkpoint)).queryName("visits").start()
         for i, at in enumerate(["12:02", "12:40", "12:03"]):
             hidden = folder / "in" / f".{i}.json"
             hidden.write_text(json.dumps({"time": f"2026-03-01 {at}:00", "page": "home"}) + "\n")
             hidden.rename(folder / "in" / f"{i}.json")
             self.query.processAllAvailable()
+
+    def counts(self, session: Any) -> Any:
+        rows = session.readStream.schema("time timestamp, page string").json(str(self.folder / "in"))
+        return rows.withWatermark("time", "10 minutes").groupBy(F.window("time", "5 minutes"), "page").count()
 
 
 @tool("inspect")
@@ -144,6 +148,19 @@ def _(run: Run) -> None:
     check_trace(run.listener.traces["visits"])
 
 
+@tool("PrometheusListener")
+def _(run: Run) -> None:
+    monitor = ms.PrometheusListener(registry=CollectorRegistry())
+    run.spark.streams.addListener(monitor)
+    shutil.copy(run.folder / "in" / "2.json", run.folder / "in" / "3.json")
+    run.query.processAllAvailable()
+    for _ in range(100):
+        if "watermark" in str(samples := [sample.name for family in monitor.collect() for sample in family.samples]):
+            break
+        time.sleep(0.1)
+    assert any("watermark" in name for name in samples), samples
+
+
 @tool("live")
 def _(run: Run) -> None:
     view = ms.live(run.query)
@@ -167,6 +184,20 @@ def _(run: Run) -> None:
     run.query.stop()
     ms.rollback(str(run.checkpoint), 1, to=str(run.folder / "back"), sink="none")
     assert ms.inspect(str(run.folder / "back")).next.batch_id == 2
+
+
+@tool("repair, metrics")
+def _(run: Run) -> None:
+    (run.folder / "back" / "metadata").unlink()
+    ms.repair(str(run.folder / "back"), to=str(run.folder / "mended"))
+    assert (run.folder / "mended" / "metadata").exists()
+    assert "checkpoint_committed_batch" in {sample.name for sample in ms.metrics(str(run.folder / "mended"))}
+
+
+@tool("check")
+def _(run: Run) -> None:
+    answer = ms.check(run.spark, str(run.checkpoint), run.counts, run.counts, output_mode="append", sink=str(run.folder / "out"))
+    assert answer.exit_code == 0, answer
 
 
 @tool("stream_test")

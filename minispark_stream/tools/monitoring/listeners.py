@@ -40,6 +40,12 @@ class _LedgerListener(StreamingQueryListener):
     def __init__(self) -> None:
         self._ledger = Ledger()
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} cannot be sent to another process: Spark Connect 3.5 runs listeners in one of the server; "
+            "from 4.0 on, it runs them here. metrics() tells a query's numbers from its checkpoint"
+        )
+
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         self._ledger.started(str(event.id), event.name, event.timestamp)
 

@@ -125,7 +125,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.operations.check": (  # what the engine would do with a query
         "session", "readwriter", "registry", "streaming_query_manager", "streaming_query", "tools.inspection", "lens.view",
         "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state",
-        "engine.checkpointing", "engine.jvm", "engine.observer",
+        "engine.checkpointing", "engine.jvm", "engine.observer", "engine.spark_versions",
     ),
     "tools.flights": (),
     "tools.course": (),

@@ -25,6 +25,7 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.checkpointing.budget import Budget
+from minispark_stream.engine.spark_versions import refuse_connect
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.contents import START as AT_START
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -62,8 +63,10 @@ def check(
         filesystem, max_bytes: as for `inspect`.
 
     Raises:
+        PySparkTypeError: the session is one of Spark Connect.
         FileNotFoundError, OSError, ValueError: the checkpoint cannot be read, as from `inspect`.
     """
+    refuse_connect("check", "spark", spark, "the checkpoint may be one of a query over Connect")
     report = inspect(str(checkpoint), filesystem, max_bytes=max_bytes)
     files = ReadOnlyFiles(str(checkpoint), filesystem, Budget(max_bytes))
     how = Deployment(dict(confs or {}), output_mode, None, sink)

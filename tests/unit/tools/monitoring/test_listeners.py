@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
@@ -63,3 +64,8 @@ def test_open_telemetry_gets_the_numbers_with_their_attributes():
     assert rate.value == 2.5 and dict(rate.attributes) == {"query": NASTY, "query_id": "q"}
     (rows,) = found["spark.streaming.source_rows"]
     assert rows.value == 5 and rows.attributes["source"] == "0"
+
+
+def test_a_listener_that_would_run_elsewhere_says_where_it_runs():
+    with pytest.raises(TypeError, match=r"PrometheusListener cannot be sent .* Spark Connect 3\.5 .* from 4\.0 on"):
+        pickle.dumps(PrometheusListener(registry=prometheus_client.CollectorRegistry()))
