@@ -60,6 +60,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader as SparkDataStreamReader
 from pyspark.sql.types import StructType
 
+from minispark_stream import on_request
 from minispark_stream.engine.jvm import files
 from minispark_stream.engine.jvm.builders import short_name
 from minispark_stream.engine.jvm.errors import analysis_error
@@ -78,17 +79,6 @@ from minispark_stream.engine.sources.base import SourceSpec
 from minispark_stream.engine.sources.file import file_stream_relation
 from minispark_stream.engine.sources.rate_micro_batch import rate_micro_batch_relation
 from minispark_stream.engine.state.state_store import ROCKS_DB_PROVIDER, register_state_store_provider
-from minispark_stream.extras.continuous.rate_stream import rate_relation
-from minispark_stream.extras.delta.sink import DeltaSink
-from minispark_stream.extras.join_in_families.join_in_families import JoinByTime, JoinInFamilies
-from minispark_stream.extras.kafka.sink import KafkaSink
-from minispark_stream.extras.kafka.source import kafka_relation
-from minispark_stream.extras.python_data_source.sink import PythonDataSourceSink
-from minispark_stream.extras.python_data_source.source import find_data_source, python_relation
-from minispark_stream.extras.rocksdb.files_with_ids import RocksDBStateFilesWithIds
-from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
-from minispark_stream.extras.socket.source import socket_relation
-from minispark_stream.extras.transform_with_state.transform_with_state import compile_transform_with_state
 
 SourceFactory = Callable[[SparkSession, StructType | None, Mapping[str, str]], StreamingRelation]
 SinkFactory = Callable[[SparkSession, Mapping[str, str], list[str], str], Sink]
@@ -103,10 +93,10 @@ SOURCES: dict[str, Callable[[SourceSpec], StreamingRelation]] = {
             spec.session, spec.format.lower(), spec.path, spec.schema, spec.options, spec.spelt_options
         ),
     ),
-    "rate": lambda spec: rate_relation(spec.session, spec.schema, spec.options, spec.clock),
+    "rate": on_request.rate_relation,
     "rate-micro-batch": lambda spec: rate_micro_batch_relation(spec.session, spec.schema, spec.options),
-    "socket": lambda spec: socket_relation(spec.session, spec.schema, spec.options, spec.clock),
-    "kafka": lambda spec: kafka_relation(spec.session, spec.schema, spec.options, spec.clock),
+    "socket": on_request.socket_relation,
+    "kafka": on_request.kafka_relation,
 }
 SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
     "memory": lambda spec: MemorySink(spec.session, spec.query_name, spec.df.schema, spec.output_mode),
@@ -115,15 +105,15 @@ SINKS: dict[str, Callable[[SinkSpec], Sink]] = {
     "foreachBatch": lambda spec: ForeachBatchSink(spec.function),
     "foreach": lambda spec: ForeachSink(spec.function),
     **dict.fromkeys(FILE_FORMATS, FileStreamSink),
-    "delta": DeltaSink,
-    "kafka": lambda spec: KafkaSink(spec.session, spec.options),
+    "delta": on_request.delta_sink,
+    "kafka": on_request.kafka_sink,
 }
 ONE_TIME_SINKS = ("memory", "console", "noop", "foreachBatch", "foreach")  # these may do without a lasting checkpoint
 
-register_stateful_operator("TransformWithStateInPySpark", compile_transform_with_state)
-register_join_state_format("3", JoinInFamilies)
-register_join_state_format("4", JoinByTime)
-register_state_store_provider(ROCKS_DB_PROVIDER, RocksDBStateFiles, RocksDBStateFilesWithIds)
+register_stateful_operator("TransformWithStateInPySpark", on_request.transform_with_state)
+register_join_state_format("3", on_request.join_in_families)
+register_join_state_format("4", on_request.join_by_time)
+register_state_store_provider(ROCKS_DB_PROVIDER, on_request.rocks_db_files, on_request.rocks_db_files_with_ids)
 
 # (2)
 _registered: dict[str, dict[str, Any]] = {"sources": {}, "sinks": {}, "operators": {}}
@@ -195,8 +185,8 @@ def create_relation(spec: SourceSpec) -> StreamingRelation:
     custom: SourceFactory | None = find("sources", spec.format)
     if custom is not None:
         return custom(spec.session, spec.schema, options)
-    if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
-        return python_relation(spec.session, found, spec.schema, options)
+    if (relation := on_request.python_relation(spec, options)) is not None:  # (4)
+        return relation
     in_spark(spec, None)  # what Spark refuses too, it refuses in its own words
     if (name := short_name(spec.session, spec.format)) in SOURCES:  # (5)
         return create_relation(replace(spec, format=name))
@@ -217,8 +207,8 @@ def create_sink(spec: SinkSpec) -> Sink:
     custom: SinkFactory | None = find("sinks", spec.format)
     if custom is not None:
         return custom(spec.session, spec.options, spec.partition_by, spec.output_mode)
-    if (found := find_data_source(spec.session, spec.format)) is not None:  # (4)
-        return PythonDataSourceSink(spec.session, found, spec.options, spec.df.schema, spec.output_mode)
+    if (sink := on_request.python_sink(spec)) is not None:  # (4)
+        return sink
     if spec.format.lower() == "hive":
         raise analysis_error(spec.session, "_LEGACY_ERROR_TEMP_1187", operation="write")
     if (create := SINKS.get(short_name(spec.session, spec.format) or "")) is not None:  # (5)

@@ -23,10 +23,10 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
-from minispark_stream.lens.trace.recorder import Recorder
-from minispark_stream.lens.trace.trace import Trace
 
 if TYPE_CHECKING:
+    from minispark_stream.lens.trace.recorder import Recorder
+    from minispark_stream.lens.trace.trace import Trace
     from minispark_stream.tools.inspection.why_no_output import OutputExplanation
 
 
@@ -73,6 +73,8 @@ class StreamingQuery(SparkStreamingQuery):
     @property
     def trace(self) -> Trace:
         """Every step of every trigger; shown as a picture in Jupyter."""
+        from minispark_stream.lens.trace.trace import Trace
+
         events = self._recorder.events
         return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text, code=self._code)
 

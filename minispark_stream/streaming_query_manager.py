@@ -54,13 +54,6 @@ from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, 
 from minispark_stream.engine.runtime.unsupported_confs import check_confs
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
-from minispark_stream.extras.async_progress_tracking.async_progress_tracking_micro_batch_execution import (
-    AsyncProgressTrackingMicroBatchExecution,
-)
-from minispark_stream.lens.recording.previews import harmless
-from minispark_stream.lens.recording.recording_observer import RecordingObserver
-from minispark_stream.lens.trace.recorder import Recorder
-from minispark_stream.lens.trace.written import written_by_caller
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
 
 logger = logging.getLogger(__name__)
@@ -156,6 +149,11 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             JavaError: IllegalStateException, the checkpoint has an active run, and `stopActiveRunOnRestart` is false.
             SparkRuntimeException: another run has just been started on the checkpoint.
         """
+        from minispark_stream.lens.recording.previews import harmless
+        from minispark_stream.lens.recording.recording_observer import RecordingObserver
+        from minispark_stream.lens.trace.recorder import Recorder
+        from minispark_stream.lens.trace.written import written_by_caller
+
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         check_confs(self._session)
         recorder = Recorder(self._trace)
@@ -194,8 +192,13 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             is_async = write.tracks_progress_async
             real_time = real_time_execution.AsyncRealTimeExecution if is_async else real_time_execution.RealTimeExecution
             return real_time(session, write, self._clock, observer, self._post)
-        engine = AsyncProgressTrackingMicroBatchExecution if write.tracks_progress_async else MicroBatchExecution
-        return engine(session, write, self._clock, observer, self._post)
+        if write.tracks_progress_async:
+            from minispark_stream.extras.async_progress_tracking.async_progress_tracking_micro_batch_execution import (
+                AsyncProgressTrackingMicroBatchExecution,
+            )
+
+            return AsyncProgressTrackingMicroBatchExecution(session, write, self._clock, observer, self._post)
+        return MicroBatchExecution(session, write, self._clock, observer, self._post)
 
     def _stream_session(self) -> SparkSession:
         clone = self._clone()

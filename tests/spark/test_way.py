@@ -13,9 +13,9 @@ from tests.way import QUERIES, way_of
 # The windowed count has two batches: if another worker gets a partition in the second one, it reads the state from its files, which are
 # some 150 lines more.
 MOST = {
-    "windowed count": (2720, 89),
-    "deduplication": (2430, 83),
-    "limit": (2280, 82),
+    "windowed count": (2700, 88),
+    "deduplication": (2425, 82),
+    "limit": (2275, 81),
     "filter": (1480, 54),
 }
 

@@ -59,14 +59,14 @@ def test_everything_is_there_where_spark_itself_is_tested():
 
 
 def test_a_session_brings_no_module_that_only_other_features_need():
-    """The continuous engine with its pandas, the tools and the pictures are imported when they are asked for."""
+    """What a first reader may skip is imported when it is asked for: extras, traces and pictures, tools, arrays for large state."""
     program = (
-        "import sys; from minispark_stream import MiniSparkSession\n"
-        "others = {'pandas', 'matplotlib', 'IPython', 'minispark_stream.tools', 'minispark_stream.lens.view.page'}\n"
-        "print(others & sys.modules.keys())"
+        "import sys, minispark_stream.session\n"
+        "others = ('pandas', 'matplotlib', 'IPython', *(f'minispark_stream.{r}.' for r in ('extras', 'lens', 'tools', 'engine.state.large')))\n"
+        "print([name for name in sys.modules if f'{name}.'.startswith(others)])"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.stdout == "set()\n", ran.stderr
+    assert ran.stdout == "[]\n", ran.stderr
 
 
 def test_an_option_that_is_misspelt_is_warned_of():

@@ -110,4 +110,6 @@ def _custom(metrics: Iterable[Mapping[str, int]], most_instances: int) -> dict[s
                 of_stores[name] = value
             else:
                 total[name] = total.get(name, 0) + value
-    return dict(sorted((total | reported(of_stores, most_instances)).items()))
+    if len(of_stores) > most_instances:
+        of_stores = reported(of_stores, most_instances)
+    return dict(sorted((total | of_stores).items()))

@@ -49,7 +49,6 @@ from minispark_stream.engine.checkpointing.errors import SparkRuntimeException
 from minispark_stream.engine.state.auto_snapshot_loader import load_snapshot
 from minispark_stream.engine.state.hdfs_backed_state_store import HDFSBackedStateStore
 from minispark_stream.engine.state.hdfs_backed_state_store_map import Entries, HDFSBackedStateStoreMap, Undo
-from minispark_stream.engine.state.large.columnar_map import ColumnarMap
 from minispark_stream.engine.state.replay import deltas
 from minispark_stream.engine.state.state_files import Loaded, files_of
 from minispark_stream.engine.state.state_records import Change
@@ -157,6 +156,8 @@ class HDFSBackedStateStoreProvider:
         """(7) The map, which is to look for this many rows, or to take them."""
         few = len(self.map) + rows <= self.conf.max_rows_in_dict
         if not few and isinstance(self.map, HDFSBackedStateStoreMap) and not self.map.has_indexes:
+            from minispark_stream.engine.state.large.columnar_map import ColumnarMap
+
             self.begin_to_share()
             self.map = ColumnarMap.of(self.map, shared=self.sharing is not None)
         return self.map

@@ -14,7 +14,8 @@ memory, it checks whether another process has written the file (hdfs_backed_stat
    so a task does not take longer because many other stores are loaded.
 4. In a task, a large table is in memory that the workers of an executor share, so another worker can continue with it
    (large/sharing.py). If one worker drops it, the others still have it. As long as all stores of an executor are small, nothing
-   is shared: the first large store makes the folder of tickets, in which the workers look from then on.
+   is shared: the first large store makes the folder of tickets, in which the workers look from then on. Only then is `large/`
+   imported.
 
     worker 1     opens 0/3 at version 7, commits 8; opens 0/3 at version 8     nothing is read
     worker 2     opens 0/3 at version 8               a large table is shared, so nothing is read; else the files of 1 to 8 are
@@ -32,14 +33,16 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
-from minispark_stream.engine.state.large.shared_memory import most_shared
-from minispark_stream.engine.state.large.shared_tables import SharedTables
-from minispark_stream.engine.state.large.sharing import SharingByTicket
 from minispark_stream.engine.state.row_format import RowFormat
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
+
+if TYPE_CHECKING:
+    from minispark_stream.engine.state.large.shared_tables import SharedTables
+    from minispark_stream.engine.state.large.sharing import SharingByTicket
 
 
 class LoadedProviders:
@@ -47,12 +50,12 @@ class LoadedProviders:
 
     Args:
         max_bytes: how much memory their stores may take, without the one that is in use.
-        shared: the tables that the workers of an executor share; None in a process that is not a worker.
+        tickets: the folder of the tables that the workers of an executor share; None in a process that is not a worker.
     """
 
-    def __init__(self, max_bytes: int, shared: SharedTables | None = None):
+    def __init__(self, max_bytes: int, tickets: str | None = None):
         self._max_bytes = max_bytes
-        self._shared = shared
+        self._tickets = tickets
         self._providers: dict[StateStoreId, HDFSBackedStateStoreProvider] = {}
         self._used: list[StateStoreId] = []  # the last one; what it takes is not known yet
         self._own: dict[StateStoreId, int] = {}  # what the others take in this process alone, in bytes
@@ -66,10 +69,10 @@ class LoadedProviders:
             self._drop_useless(store_id.checkpoint_root, conf, version)
             provider = self._take_out(store_id) or self._new(store_id, conf)
             self._drop_unused()
-            if (shared := self._in_use(conf)) is not None:
+            if self._share(conf):
                 provider.begin_to_share()
                 most, oldest = conf.max_shared_memory_mb, version - conf.min_deltas_for_snapshot
-                shared.tidy(_half_of_memory() if most < 0 else most << 20, store_id.checkpoint_root, oldest)
+                self._tables.tidy(_half_of_memory() if most < 0 else most << 20, store_id.checkpoint_root, oldest)
             self._keep(store_id, provider)
             return provider
 
@@ -79,7 +82,7 @@ class LoadedProviders:
             provider = self._providers.get(store_id)
             if provider is None or provider.conf != conf:
                 provider = self._new(store_id, conf)
-            if self._in_use(conf) is not None:
+            if self._share(conf):
                 provider.begin_to_share()
             if is_near := provider.is_near(version, unique_id):
                 self._keep(store_id, provider)
@@ -95,13 +98,23 @@ class LoadedProviders:
             return None if provider is None else (provider.loaded_from, provider.is_shared)
 
     def _new(self, store_id: StateStoreId, conf: StateStoreConf) -> HDFSBackedStateStoreProvider:  # (4)
-        shared = self._shared if conf.max_shared_memory_mb else None
-        return HDFSBackedStateStoreProvider(store_id, conf, None if shared is None else partial(_by_ticket, shared, store_id))
+        may_share = self._tickets is not None and conf.max_shared_memory_mb != 0
+        return HDFSBackedStateStoreProvider(store_id, conf, partial(self._by_ticket, store_id) if may_share else None)
 
-    def _in_use(self, conf: StateStoreConf) -> SharedTables | None:  # (4)
-        """The tables that workers share, if any of them has made one by now."""
-        shared = self._shared if conf.max_shared_memory_mb else None
-        return shared if shared is not None and os.path.isdir(shared.folder) else None
+    def _share(self, conf: StateStoreConf) -> bool:  # (4)
+        """Whether workers share tables by now."""
+        return self._tickets is not None and conf.max_shared_memory_mb != 0 and os.path.isdir(self._tickets)
+
+    @cached_property
+    def _tables(self) -> SharedTables:  # (4)
+        from minispark_stream.engine.state.large.shared_tables import SharedTables
+
+        return SharedTables(str(self._tickets))
+
+    def _by_ticket(self, store_id: StateStoreId) -> SharingByTicket:
+        from minispark_stream.engine.state.large.sharing import SharingByTicket
+
+        return SharingByTicket(self._tables.store(store_id))
 
     def _keep(self, store_id: StateStoreId, provider: HDFSBackedStateStoreProvider) -> None:
         self._providers[store_id] = provider
@@ -132,8 +145,11 @@ class LoadedProviders:
                     self._common[store_id] = None
                 else:
                     self._own[store_id] = provider.map.memory_used_bytes
-        while self._common and len(self._common) > most_shared():
-            self._take_out(next(iter(self._common)))
+        if self._common:
+            from minispark_stream.engine.state.large.shared_memory import most_shared
+
+            while len(self._common) > most_shared():
+                self._take_out(next(iter(self._common)))
         while sum(self._own.values()) > self._max_bytes:
             self._take_out(next(iter(self._own)))
 
@@ -141,10 +157,6 @@ class LoadedProviders:
         with self._lock:
             for store_id in list(self._providers):
                 self._take_out(store_id)
-
-
-def _by_ticket(shared: SharedTables, store_id: StateStoreId) -> SharingByTicket:
-    return SharingByTicket(shared.store(store_id))
 
 
 def this_worker() -> str:
@@ -161,8 +173,8 @@ def share_of_memory() -> int:
     return _half_of_memory() // (os.cpu_count() or 1)
 
 
-def shared_by_workers() -> SharedTables | None:
-    """(4) The tables that workers share, in the folder where the executor keeps its blocks.
+def tickets_of_workers() -> str | None:
+    """(4) The folder of the tables that workers share, inside that where the executor keeps its blocks.
 
     None if this process is not a worker of Spark, or if processes may not open each other's files on this machine.
     """
@@ -170,10 +182,10 @@ def shared_by_workers() -> SharedTables | None:
     is_worker = any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
     if not folder or not is_worker or not os.access(f"/proc/{os.getppid()}/fd", os.R_OK | os.X_OK):
         return None
-    return SharedTables(f"{folder}/minispark_stream-state")
+    return f"{folder}/minispark_stream-state"
 
 
-LOADED_PROVIDERS = LoadedProviders(share_of_memory(), shared_by_workers())
+LOADED_PROVIDERS = LoadedProviders(share_of_memory(), tickets_of_workers())
 
 
 def get_store(

@@ -85,10 +85,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tools.doctor": ("engine.spark_versions", "tools.what_runs", "tools.contract", "tools.requirements"),
     "tools.cause": ("tools.doctor", "engine.spark_versions"),  # of a wrong installation; needs no PySpark
     # -- the API, PySpark's -------------------------------------------------------------------------------------
-    "registry": (
+    "on_request": (  # the extras, which are imported when they are asked for
         "extras.kafka", "extras.delta", "extras.socket", "extras.python_data_source", "extras.continuous",
-        "extras.transform_with_state", "extras.join_in_families", "extras.rocksdb", "engine.runtime", "engine.operators",
-        "engine.sources", "engine.sinks", "engine.plan", "engine.state", "engine.jvm",
+        "extras.transform_with_state", "extras.join_in_families", "extras.rocksdb", "engine.operators", "engine.sources",
+        "engine.sinks", "engine.plan", "engine.state", "engine.jvm",
+    ),
+    "registry": (
+        "on_request", "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state",
+        "engine.jvm",
     ),
     "streaming_query": ("engine.runtime", "tools.inspection", "lens.trace.trace", "lens.trace"),
     "streaming_query_manager": (

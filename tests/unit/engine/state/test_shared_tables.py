@@ -18,7 +18,6 @@ from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 from minispark_stream.engine.state.large import shared_tables
 from minispark_stream.engine.state.large.row_table import RowTable
 from minispark_stream.engine.state.large.shared_memory import SharedMemory
-from minispark_stream.engine.state.large.shared_tables import SharedTables
 from minispark_stream.engine.state.loaded_providers import LoadedProviders
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
@@ -36,7 +35,7 @@ class Worker:
 
     def __init__(self, folder: Path, conf: StateStoreConf = CONF, tickets: str = "tickets"):
         self._id, self._conf = StateStoreId(str(folder / "state"), 0, 0), conf
-        self.providers = LoadedProviders(1 << 30, SharedTables(str(folder / tickets)))
+        self.providers = LoadedProviders(1 << 30, str(folder / tickets))
 
     def open(self, version: int, conf: StateStoreConf | None = None) -> StateStore:
         conf = conf or self._conf
