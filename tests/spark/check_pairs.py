@@ -85,19 +85,21 @@ def sessions(gap: str, *keys: str, value: str = "count(*)") -> Query:
     return lambda s, home: rows(s, home).withWatermark("ts", "2 minutes").groupBy(F.session_window("ts", gap), *keys).agg(F.expr(value))
 
 
-def dedup(*columns: str, within: bool = False, after: Callable[[Any], Any] = lambda df: df) -> Query:
+def dedup(*columns: str, within: bool = False, delay: str | None = "2 minutes", where: str = "true",
+          after: Callable[[Any], Any] = lambda df: df) -> Query:
     def build(s: Any, home: Path) -> Any:
-        timed = rows(s, home).withWatermark("ts", "2 minutes")
+        kept = rows(s, home).where(where)
+        timed = kept if delay is None else kept.withWatermark("ts", delay)
         return after(timed.dropDuplicatesWithinWatermark(list(columns)) if within else timed.dropDuplicates(list(columns)))
 
     return build
 
 
 def join(how: str = "inner", on: str = "k = k2", near: int | None = 5, left: str = "k, u, v, ts", swapped: bool = False,
-         select: str = "k, v, v2", watermark: bool = True) -> Query:
+         select: str = "k, v, v2", watermark: bool = True, right_where: str = "true") -> Query:
     def build(s: Any, home: Path) -> Any:
         a = rows(s, home).selectExpr(*left.split(", "))
-        b = rows(s, home, "in2").selectExpr("k as k2", "u as u2", "v as v2", "ts as t2")
+        b = rows(s, home, "in2").selectExpr("k as k2", "u as u2", "v as v2", "ts as t2").where(right_where)
         if watermark:
             a, b = a.withWatermark("ts", "2 minutes"), b.withWatermark("t2", "2 minutes")
         time = "" if near is None else f" and t2 >= ts - interval {near} minutes and t2 <= ts + interval {near} minutes"
@@ -113,6 +115,21 @@ def union(first: str, second: str, names: tuple[str | None, str | None] = (None,
         return both.groupBy("k").count() if count else both.select("k", "v")
 
     return build
+
+
+def chain(outer: str = "10 minutes", where: str = "true", inner: str = "5 minutes") -> Query:
+    """Windows of windows: two stateful operators, one above the other."""
+
+    def build(s: Any, home: Path) -> Any:
+        small = windows(inner)(s, home).where(where)
+        return small.groupBy(F.window(F.window_time("window"), outer)).agg(F.sum("count").alias("n"))
+
+    return build
+
+
+def distinct_users(*columns: str, keys: tuple[str, ...] = ("k",)) -> Query:
+    """A count above a deduplication: two stateful operators."""
+    return lambda s, home: rows(s, home).dropDuplicates(list(columns)).groupBy(*keys).count()
 
 
 def plain(*columns: str, where: str = "true", **given: Any) -> Query:
@@ -166,11 +183,17 @@ class Adds(StatefulProcessor):
     def handleInputRows(self, key: Any, frames: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         old = (self.total.get() or (0,))[0] if self.total.exists() else 0
         total = old + sum(self.factor * int(frame.v.sum()) for frame in frames)
-        self.total.update((total, *([None] * (self.schema.count(",")))))
+        self.total.update((total,))
         yield pd.DataFrame({"k": [key[0]], "n": [total]})
 
     def close(self) -> None:
         pass
+
+
+class TwoVariables(Adds):
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        super().init(handle)
+        self.other = handle.getValueState("other", "n long")
 
 
 class Doubles(Adds):
@@ -215,6 +238,13 @@ def delete(*patterns: str) -> Callable[[Path], None]:
                     one.with_name(f".{one.name}.crc").unlink(missing_ok=True)
 
     return damage
+
+
+def late(home: Path) -> None:
+    """A file with rows that were read before: they are late, and it comes last."""
+    file = home / "in/late.json"
+    file.write_text((home / "in/in0.json").read_text())
+    os.utime(file, (1_700_000_100, 1_700_000_100))
 
 
 def rename_input(home: Path) -> None:

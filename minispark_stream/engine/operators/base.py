@@ -54,13 +54,17 @@ class StateVariables:
     """The state variables that a processor of transformWithState has declared.
 
     `schemas` are the schemas of the variables. The metadata of the operator describes them by its `properties`, and names the
-    files (`schema_paths`) that contain the schemas of its column families. `families` is what is in these files.
+    files (`schema_paths`) that contain the schemas of its column families. `families` is what is in these files. `fields` are
+    those of the variables, each as `variable.field type`; `ttl_ms` is the time to live of the variables that have one.
     """
 
     schemas: Mapping[str, StructType]
     properties: Mapping[str, Any]
     schema_paths: tuple[str, ...]
     families: Sequence[Sequence[Any]] = ()
+    fields: Sequence[str] = ()
+    ttl_ms: Mapping[str, int] = field(default_factory=dict)
+    in_avro: bool = False
 
 
 @dataclass(frozen=True)

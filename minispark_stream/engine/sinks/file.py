@@ -72,6 +72,7 @@ class FileStreamSink(Sink):
         self._partition_columns = columns
         self._format, self._options = spec.format, options
         self._files, self._path = files.qualified(session, path)
+        self.layout = (spec.format, *columns)
         self.description = f"FileSink[{self._path.toString()}]"
         escaped_paths.check_not_escaped(session, f"{self._path.toString()}/{FOLDER}", escaped_paths.MANIFEST)
         retention_ms = time_string_as_ms(session, options["retention"]) if "retention" in options else math.inf

@@ -5,7 +5,7 @@ Models: TransformWithStateInPySparkPythonPreInitRunner and DriverStatefulProcess
 One task calls `init` with a handle that notes what it is asked for, and then `close`. There is no state yet. The answer goes to
 the driver as JSON. The driver parses the schemas (transform_with_state.py), because a task has no JVM that could parse DDL.
 
-    handle.getValueState("total", "n long")      ["value", "total", [[true, "n long"]], false]
+    handle.getValueState("total", "n long")      ["value", "total", [[true, "n long"]], null]
 
 Differs from Spark: nothing.
 """
@@ -39,10 +39,10 @@ class DeclareVariables:
 
 
 class DeclaringHandle(StatefulProcessorHandle):
-    """Notes what it is asked for: kind, name, schemas (whether it is DDL, and the text), whether there is a time to live."""
+    """Notes what it is asked for: kind, name, schemas (whether it is DDL, and the text), time to live in ms."""
 
     def __init__(self) -> None:
-        self.declared: list[tuple[str, str, list[tuple[bool, str]], bool]] = []
+        self.declared: list[tuple[str, str, list[tuple[bool, str]], int | None]] = []
 
     def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
         self._add("value", stateName, [schema], ttlDurationMs)
@@ -64,4 +64,4 @@ class DeclaringHandle(StatefulProcessorHandle):
 
     def _add(self, kind: str, name: str, schemas: list[StructType | str], ttl_ms: int | None) -> None:
         texts = [(True, s) if isinstance(s, str) else (False, s.json()) for s in schemas]
-        self.declared.append((kind, name, texts, bool(ttl_ms)))
+        self.declared.append((kind, name, texts, ttl_ms))

@@ -216,23 +216,27 @@ class TransformWithState(StatefulOperator):
         parse = scala.java_class(session, "StructType")
         schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.keys))
         variables: list[tuple[str, str, bool]] = []
-        for kind, name, texts, has_ttl in json.loads(text):
+        fields: list[str] = []
+        lives: dict[str, int] = {}
+        for kind, name, texts, ttl_ms in json.loads(text):
             if name in (known for _, known, _ in variables):
                 raise spark_error(
                     session, SparkRuntimeException, "STATEFUL_PROCESSOR_DUPLICATE_STATE_VARIABLE_DEFINED", stateVarName=name
                 )
-            variables.append((kind, name, has_ttl))
+            variables.append((kind, name, bool(ttl_ms)))
+            lives |= {name: ttl_ms} if ttl_ms else {}
             as_json = [parse.fromDDL(t).json() if is_ddl else t for is_ddl, t in texts]
             parsed = [without_collations(StructType.fromJson(json.loads(t))) for t in as_json]
             for schema in (self.keys, *parsed):
                 avro_schema(session, schema)  # however rows are encoded, a type that Avro does not have is refused
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
-            families += families_of(kind, name, self.keys, parsed, has_ttl)
+            fields += [f"{name}.{one.name} {one.dataType.simpleString()}" for schema in parsed for one in schema.fields]
+            families += families_of(kind, name, self.keys, parsed, bool(ttl_ms))
         if is_in_avro(session):
             families = with_nulls(session, families)
         found = properties(self.time_mode, self.output_mode, variables)
         paths, files = check_or_write(session, context.state_dir, self.operator_id, context.batch_id, found, families)
-        return StateVariables(schemas, found, paths, files)
+        return StateVariables(schemas, found, paths, files, fields, lives, is_in_avro(session))
 
 
 def _rows(session: SparkSession, plan: JavaObject, attributes: Sequence[JavaObject]) -> DataFrame:

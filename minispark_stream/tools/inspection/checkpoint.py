@@ -25,7 +25,7 @@ from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER
 from minispark_stream.lens.view.words import one_line
 from minispark_stream.tools.inspection.contents import Finding
-from minispark_stream.tools.inspection.findings import check
+from minispark_stream.tools.inspection.findings import REPAIR, check
 from minispark_stream.tools.inspection.logs import batches, read_logs
 from minispark_stream.tools.inspection.operators import read_operators
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -63,6 +63,8 @@ def inspect(path: str, filesystem: fs.FileSystem | None = None, *, max_bytes: in
     read = (*logs.findings, *of_sources, *state.findings)
     if (reason := upcoming.refused or upcoming.unknown) is not None:  # the check `restart` says it
         read = tuple(f for f in read if f.where != reason.where or f.level == "warning")
+    if upcoming.refused is not None:
+        read = tuple(replace(f, command=REPAIR) if f.level == "error" else f for f in read)
     findings = in_order(files, (*read, *checks))
     return CheckpointReport(
         files.root, logs.query_id, upcoming, found, sources, state.operators, findings,

@@ -20,14 +20,19 @@ Row = Mapping[str, Any]  # a decoded key or value, of JSON values
 
 @dataclass(frozen=True)
 class Finding:
-    """Something worth knowing. `level`: "error" (damaged, or a restart fails), "warning" (look at it), "note"."""
+    """Something worth knowing. `level`: "error" (damaged, or a restart fails), "warning" (look at it), "note".
+
+    `command`: what mends it, or shows more of it, as arguments of `python -m minispark_stream`; "" if there is no such command.
+    """
 
     level: str
     where: str
     says: str
+    command: str = ""
 
     def __str__(self) -> str:
-        return one_line(f"{self.level}: {self.where}: {self.says}")
+        command = f" -> minispark_stream {self.command}" if self.command else ""
+        return one_line(f"{self.level}: {self.where}: {self.says}{command}")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What is wrong with a checkpoint as a whole, or worth looking at, beyond files that cannot be read.
 
-Each check is a function that makes findings from what was read:
+Each check is a function that makes findings from what was read, with the command that mends it, if there is one:
 
     restart        a restart fails, or runs a batch again
     gaps           a batch is missing in a log, between two others
@@ -29,6 +29,7 @@ from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.operators import states_ahead
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 
+REPAIR, MENDED_COPY = "repair CHECKPOINT", "repair CHECKPOINT --to COPY"
 CLOCKS_DIFFER_MS = 60_000  # by less, two machines may differ
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _HISTORY = 10
@@ -52,7 +53,7 @@ def check(
 def restart(upcoming: NextBatch) -> Iterator[Finding]:
     """A restart fails, runs a batch again, or does what cannot be told."""
     if (refused := upcoming.refused) is not None:
-        yield Finding("error", refused.where, f"a restart fails {refused.when}: {refused.quoted}{refused.says}")
+        yield Finding("error", refused.where, f"a restart fails {refused.when}: {refused.quoted}{refused.says}", REPAIR)
     elif (unknown := upcoming.unknown) is not None:
         yield Finding("warning", unknown.where, f"what a restart does cannot be told: {unknown.says}")
     if upcoming.rerun:
@@ -78,7 +79,7 @@ def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Itera
         if before != after and operators and not has_moved:
             yield Finding(
                 "error", f"offsets/{batch_id}", f"{SHUFFLE_PARTITIONS} was changed from {before} to {after}: keys are searched "
-                "in partitions where they are not"
+                "in partitions where they are not", f"rollback CHECKPOINT {batch_id - 1}" if batch_id else ""
             )
     for operator in operators:
         for store in operator.stores:
@@ -92,7 +93,8 @@ def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Itera
                 yield Finding("warning", where, says)
             if len([p for p in there if p < expected]) < expected:
                 lost = next(p for p in range(expected) if p not in there)
-                yield Finding("error", where, f"partition {lost} is missing: only {len(there)} of {expected} partitions exist")
+                says = f"partition {lost} is missing: only {len(there)} of {expected} partitions exist"
+                yield Finding("error", where, says, REPAIR)
 
 
 def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
@@ -106,7 +108,9 @@ def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
             yield Finding(
                 "warning", f"state/{operator.operator_id} ({store.name})",
                 f"the state only grows: {keys[0]:,} keys in version {versions[0]}, {keys[-1]:,} in version {versions[-1]}, and "
-                "never fewer than before. Without a watermark, or with one that does not move, nothing is ever removed"
+                "never fewer than before. Without a watermark, or with one that does not move, nothing is ever removed",
+                f"inspect CHECKPOINT --operator {operator.operator_id} --store {store.name} "
+                f"--diff {versions[-2]} {versions[-1]}"
             )
 
 
@@ -119,7 +123,7 @@ def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[F
         yield Finding(
             "warning", f"state/{operator_id}", f"version {version} exists, although batch {last} is the last one in offsets/: "
             "the logs were set back without the state, or are incomplete. When the query reaches its version, Spark would load "
-            f"a snapshot that was left: `minispark_stream rollback CHECKPOINT {last}` takes the state back, too"
+            "a snapshot that was left; a rollback takes the state back, too", f"rollback CHECKPOINT {last}"
         )
 
 
@@ -127,7 +131,9 @@ def future(batches: Sequence[Batch]) -> Iterator[Finding]:
     """The watermark is later than the clock: a row with a wrong time has moved it."""
     last = max(batches, key=lambda batch: batch.batch_id, default=None)
     if last is not None and (says := ahead_of_the_clock(last.next_watermark_ms or last.watermark_ms, last.timestamp_ms)):
-        yield Finding("warning", "logs", says)
+        fine = (b for b in batches if b.next_watermark_ms is not None and ahead_of_the_clock(b.next_watermark_ms) is None)
+        newest = max((b.batch_id for b in fine), default=None)
+        yield Finding("warning", "logs", says, "" if newest is None else f"rollback CHECKPOINT {newest}")
 
 
 def ahead_of_the_clock(watermark_ms: int | None, batch_ms: int | None = None) -> str | None:
@@ -151,7 +157,7 @@ def rewound(batches: Sequence[Batch]) -> Iterator[Finding]:
         if offset is None and any((b.offsets or {}).get(source_id) is not None for b in known[:-1]):
             yield Finding(
                 "warning", f"offsets/{known[-1].batch_id}", f"source {source_id} has no offset here, although it had one "
-                "before: the next batch reads the source from its beginning again"
+                "before: the next batch reads the source from its beginning again", f"rollback CHECKPOINT {known[-2].batch_id}"
             )
 
 
@@ -160,7 +166,7 @@ def strays(files: ReadOnlyFiles) -> Iterator[Finding]:
     found = [name for name in files.files if name.rsplit("/", 1)[-1].startswith(".") and name.endswith(".tmp")]
     if found:
         some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
-        yield Finding("note", "files", f"temporary files of a writer that died, or is writing now: {some}")
+        yield Finding("note", "files", f"temporary files of a writer that died, or is writing now: {some}", MENDED_COPY)
 
 
 def not_listed(files: ReadOnlyFiles) -> Iterator[Finding]:

@@ -115,7 +115,8 @@ def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
         return card("Findings", "<p class='note'>None: every file that is needed is there and can be read.</p>")
     lines = "".join(
-        f"<li><b class='{f.level}'>{f.level}</b> <code>{say(f.where)}</code> {say(f.says)}</li>" for f in findings
+        f"<li><b class='{f.level}'>{f.level}</b> <code>{say(f.where)}</code> {say(f.says)}"
+        + (f" <code>minispark_stream {say(f.command)}</code></li>" if f.command else "</li>") for f in findings
     )
     return card("Findings", f"<ul>{lines}</ul>")
 

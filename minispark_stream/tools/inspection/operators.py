@@ -44,6 +44,7 @@ from minispark_stream.tools.inspection.store_versions import (
     num_bytes,
 )
 
+CHECK = "check CHECKPOINT --query MODULE:FUNCTION"
 SAMPLE = 3  # rows to decode in each partition
 _NUMBER = "(0|[1-9][0-9]{0,17})"
 _PATH = re.compile(rf"state/{_NUMBER}/{_NUMBER}/(?:([^/]+)/)?([^/]+)")
@@ -168,7 +169,7 @@ def _metadata(files: ReadOnlyFiles, operator_id: int, findings: Findings) -> _Me
     newest = newest_metadata([name.removeprefix(folder) for name in files.files if name.startswith(folder)])
     if newest is None:
         says = "missing: the next start compares the query's operators with nothing, and writes it again"
-        findings.append(Finding("note", f"{folder}metadata", says))
+        findings.append(Finding("note", f"{folder}metadata", says, CHECK))
         return _Metadata()
     return _read_metadata(files, f"{folder}{newest}", findings)
 
@@ -214,7 +215,7 @@ def _schemas(
     if has_state:
         findings.append(Finding(
             "warning", name, "missing, so the rows cannot be decoded, neither here nor by Spark's statestore reader; the query "
-            "itself writes it again at the next start"
+            "itself writes it again at the next start", CHECK
         ))
     return ()
 

@@ -235,7 +235,8 @@ def _fits(checkpoint: ReadOnlyFiles, newest: int) -> Iterator[Finding]:
         yield Finding(
             "error", FOLDER, f"the manifest is behind the checkpoint: {batches}, and batch {upcoming} comes next. A reader "
             f"does not see the rows of {_range(newest + 1, upcoming - 1)}, and the next batch that compacts fails "
-            f"[{NOT_FOUND}]. Another query has written the folder, or it has gone back without the checkpoint"
+            f"[{NOT_FOUND}]. Another query has written the folder, or it has gone back without the checkpoint",
+            f"rollback CHECKPOINT {newest} --sink OUT" if newest >= 0 else ""
         )
 
 

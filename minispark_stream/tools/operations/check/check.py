@@ -33,8 +33,9 @@ from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.operations.check import of_checkpoint, of_sources, of_writers
 from minispark_stream.tools.operations.check.answer import FIRST, RIGHT, START, VERDICTS, Check, Difference, Refused
 from minispark_stream.tools.operations.check.dry_run import Build, CannotPlan, Deployment, Planned, planned
+from minispark_stream.tools.operations.check.of_joins import with_evicted
 from minispark_stream.tools.operations.check.of_plans import of_plans
-from minispark_stream.tools.operations.check.plan import Description, describe
+from minispark_stream.tools.operations.check.plan import describe
 from minispark_stream.tools.operations.check.rules import difference, rules
 from minispark_stream.tools.operations.check.shadow import copy_small_files
 from minispark_stream.tools.operations.check.trial import try_a_batch
@@ -122,7 +123,7 @@ def _differences(
     old = _old(spark, before, shadow, replace(how, output_mode=None, mode_of_frame=new.write.output_mode))
     if isinstance(old, str):
         return [*found, difference("before.does-not-fit", "the old query", old, None)]
-    return [*found, *_compared(old, new, described, is_refused)]
+    return [*found, *_compared(old, new, report, is_refused)]
 
 
 def _old(spark: SparkSession, before: Build, shadow: Path, how: Deployment) -> Planned | str:
@@ -134,12 +135,17 @@ def _old(spark: SparkSession, before: Build, shadow: Path, how: Deployment) -> P
     return old if old.template is not None else str(old.refused)
 
 
-def _compared(old: Planned, new: Planned, described: Description, is_refused: bool) -> Iterator[Difference]:  # (4)
+def _compared(old: Planned, new: Planned, report: CheckpointReport, is_refused: bool) -> Iterator[Difference]:  # (4)
     assert old.template and old.write and old.execution and new.template and new.write
     if old.refused is not None and not is_refused:
         yield difference("before.does-not-fit", "the old query", f"{old.refused.condition}: {old.refused.message}", None)
-    was = describe(old.template, old.execution.planner.sources, old.variables)
-    yield from of_plans(was, described, new.write.output_mode == "complete")
+    names = [set(one.execution.sources.names) for one in (old, new) if one.execution is not None]
+    was, now = (
+        describe(one.template, one.execution.planner.sources, one.variables, names[0] ^ names[1])
+        for one in (old, new) if one.template is not None and one.execution is not None
+    )
+    for one in of_plans(was, now, new.write.output_mode == "complete"):
+        yield with_evicted(one, new.template, report) if one.id == "join.type" else one
     yield from of_sources.of_options(old, new)
     yield from of_writers.of_modes(old.write, new.write, new.template)
     yield from of_writers.of_sinks(old.write, new.write)

@@ -143,7 +143,7 @@ def of_confs(confs: Mapping[str, str], report: CheckpointReport, has_state: bool
             if kept is not None and kept != value:
                 yield difference("conf.pinned", f"conf {key}", kept, value)
         elif key not in RELEVANT_CONFS:
-            rule = "conf.free" if key in FREE_CONFS or not has_state else "conf.not-known"
+            rule = "conf.free" if key in FREE_CONFS else "conf.not-known" if has_state else "conf.stateless"
             yield difference(rule, f"conf {key}", None, value)
 
 

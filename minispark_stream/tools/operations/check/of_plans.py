@@ -54,8 +54,7 @@ def _of_operator(old: Operator, new: Operator) -> Iterator[Difference]:
             case "functions":
                 yield from of_functions(f"{where}, functions", was, now)
             case "type":
-                rule = "join.type" if {*was, *now} <= OUTER else "join.semi" if set(was) <= OUTER else "not-decided"
-                yield difference(rule, where, *was, *now)
+                yield difference(_of_join(*was, *now), where, *was, *now)
             case "equal":
                 yield difference("key.changed", f"{where}, keys", _list(was), _list(now))
             case "other conditions":
@@ -64,9 +63,9 @@ def _of_operator(old: Operator, new: Operator) -> Iterator[Difference]:
                 rule = "join.columns" if sorted(was) == sorted(now) else "join.columns-computed"
                 yield difference(rule, f"{where}, {name}", _list(was), _list(now))
             case "limit":
-                yield difference("limit.changed", where, *was, *now)
+                yield difference("limit.more" if int(now[0]) > int(was[0]) else "limit.changed", where, *was, *now)
             case "code":
-                declared = changed & {"output", "state"} or old.facts.get("variables") != new.facts.get("variables")
+                declared = changed & {"output", "state", "fields"} or old.facts.get("variables") != new.facts.get("variables")
                 yield difference("keyed.code-and-declaration" if declared else "keyed.code", f"{where}, code", *was, *now)
             case "output":
                 yield difference("keyed.output", f"{where}, output", _list(was), _list(now))
@@ -80,8 +79,18 @@ def _of_operator(old: Operator, new: Operator) -> Iterator[Difference]:
                 yield difference("keyed.mode", f"{where}, {name}", *was, *now)
             case "variables":
                 yield from of_variables(f"{where}, variables", was, now)
+            case "fields":
+                yield from _of_fields(f"{where}, fields", was, now, "avro" in (*was, *now))
+            case "time to live":
+                yield difference("variable.time-to-live", f"{where}, variables", _list(was), _list(now))
             case _:
                 yield difference("not-decided", f"{where}, {name}", _list(was), _list(now))
+
+
+def _of_join(was: str, now: str) -> str:
+    if {was, now} <= OUTER:
+        return "join.type"
+    return "join.semi" if was in OUTER and now == "LeftSemi" else "join.from-semi" if was == "LeftSemi" else "not-decided"
 
 
 def of_keys(where: str, was: Sequence[str], now: Sequence[str], is_session: bool = False) -> Iterator[Difference]:
@@ -134,15 +143,28 @@ def of_variables(where: str, was: Sequence[str], now: Sequence[str]) -> Iterator
         yield difference("variable.added", where, None, one)
 
 
+def _of_fields(where: str, was: Sequence[str], now: Sequence[str], is_avro: bool) -> Iterator[Difference]:
+    """The fields of the variables that both processors have, each as `variable.field type`."""
+    names = [{one.partition(" ")[0] for one in side if "." in one} for side in (was, now)]
+    variables = [{name.partition(".")[0] for name in side} for side in names]
+    gone, new = ({n for n in some - others if n.partition(".")[0] in variables[0] & variables[1]}
+                 for some, others in (names, names[::-1]))
+    if gone or new or variables[0] == variables[1]:
+        by_name = "variable.field-renamed" if gone and new else "variable.fields-by-name"
+        yield difference(by_name if is_avro and gone | new else "variable.fields", where, _list(was), _list(now))
+
+
 def _of_watermarks(before: Description, after: Description) -> Iterator[Difference]:
     for old, new in zip_longest(before.watermarks, after.watermarks):
         if old is None or new is None:
-            rule = "watermark.added" if old is None else "watermark.removed"
+            forgets = old is not None and any(op.kind == "dedupe" and old[0] in op.facts["keys"] for op in before.operators)
+            rule = "watermark.added" if old is None else "watermark.removed-keys" if forgets else "watermark.removed"
             yield difference(rule, "watermark", *(side and " ".join(side) for side in (old, new)))
         elif old[0] != new[0]:
             yield difference("watermark.column", "watermark", old[0], new[0])
         elif old[1] != new[1]:
-            yield difference("watermark.delay", "watermark", old[1], new[1])
+            keeps = any(op.kind == "dedupeWithinWatermark" for op in after.operators)
+            yield difference("watermark.delay-kept" if keeps else "watermark.delay", "watermark", old[1], new[1])
 
 
 def _of_places(before: Description, after: Description, complete: bool) -> Iterator[Difference]:

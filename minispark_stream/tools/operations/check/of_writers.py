@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
+from minispark_stream.engine.sinks.file import FileStreamSink
 from minispark_stream.tools.operations.check.answer import Difference
 from minispark_stream.tools.operations.check.functions import words
 from minispark_stream.tools.operations.check.of_checkpoint import AGGREGATIONS
@@ -44,5 +45,8 @@ def of_sinks(before: WriteToStream, after: WriteToStream) -> Iterator[Difference
     was, now = before.sink, after.sink
     if type(was) is not type(now) or was.description != now.description:
         yield difference("sink.complete" if complete else "sink.changed", "sink", was.description, now.description)
+    elif isinstance(was, FileStreamSink) and isinstance(now, FileStreamSink):
+        if was.layout != now.layout:
+            yield difference("sink.layout", "sink", *(", ".join(one.layout) for one in (was, now)))
     elif was.calls_function and words(vars(was), set()) != words(vars(now), set()):
         yield difference("sink.complete" if complete else "sink.code", "sink", was.description, now.description)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from minispark_stream.engine.jvm import scala
@@ -57,9 +57,16 @@ class Description:
     output: tuple[tuple[str, str], ...] = ()
 
 
-def describe(template: Template, sources: Sources, variables: Mapping[int, StateVariables]) -> Description:
-    """Describe the optimised plan of a query. `variables`: those that its processors have declared, by operator."""
-    reader = _Reader(template, sources)
+def describe(
+    template: Template, sources: Sources, variables: Mapping[int, StateVariables], without: Collection[str] = ()
+) -> Description:
+    """Describe the optimised plan of a query.
+
+    Args:
+        variables: those that its processors have declared, by operator.
+        without: names of sources that are left out of unions: the other query does not have them.
+    """
+    reader = _Reader(template, sources, without)
     tree = Tree(iter(json.loads(template.optimized.toJSON())))  # (1)
     columns = reader.read(tree, template.optimized, ABOVE)
     names = [str(name) for name in template.schema.fieldNames()]
@@ -67,14 +74,29 @@ def describe(template: Template, sources: Sources, variables: Mapping[int, State
     reader.found.output = tuple(zip(names, texts))
     for i, one in enumerate(reader.found.operators):
         if one.operator_id in variables:
-            facts = {**one.facts, "variables": _declared(variables[one.operator_id])}
+            facts = {**one.facts, **_declared(variables[one.operator_id])}
             reader.found.operators[i] = replace(one, facts=facts)
+    for conditions in reader.found.conditions.values():
+        conditions[:] = [one for one in conditions if not _is_implied(one, reader.found)]
     return reader.found
 
 
-def _declared(variables: StateVariables) -> tuple[str, ...]:
-    """The state variables of a processor, each as its name and its kind."""
-    return tuple(f"{name} {kind}" for name, kind in sorted(variable_kinds(variables.properties).items()))
+def _is_implied(condition: str, found: Description) -> bool:
+    """Whether the optimizer adds it by itself: that a value is not null which another condition, or a join, compares."""
+    if not condition.startswith("isNotNull("):
+        return False
+    value = condition.removeprefix("isNotNull(").removesuffix(")")
+    joins = [text for one in found.operators for name in ("equal", "other conditions") for text in one.facts.get(name, ())]
+    others = [text for texts in found.conditions.values() for text in texts if not text.startswith("isNotNull(")]
+    return any(value in text for text in (*others, *joins))
+
+
+def _declared(variables: StateVariables) -> dict[str, tuple[str, ...]]:
+    """The state variables of a processor: the name and kind of each, its fields, and how long its rows live."""
+    kinds = tuple(f"{name} {kind}" for name, kind in sorted(variable_kinds(variables.properties).items()))
+    encoding = ("avro",) if variables.in_avro else ()
+    lives = tuple(f"{name} {ms} ms" for name, ms in sorted(variables.ttl_ms.items()))
+    return {"variables": kinds, "fields": (*sorted(variables.fields), *encoding), "time to live": lives}
 
 
 def _ids(plan: JavaObject) -> list[int]:
@@ -82,8 +104,9 @@ def _ids(plan: JavaObject) -> list[int]:
 
 
 class _Reader:
-    def __init__(self, template: Template, sources: Sources):
+    def __init__(self, template: Template, sources: Sources, without: Collection[str]):
         self.template, self.sources = template, sources
+        self._gone = re.compile(rf"\b({'|'.join(map(re.escape, without))})\.") if without else None
         self.found = Description()
         self.kinds = {operator.operator_id: operator for operator in template.operators}
         self.functions = digests(template.session, template.optimized)
@@ -110,8 +133,7 @@ class _Reader:
         elif tree.name in ("Filter", "Join"):  # (4)
             some = [words.of(one) for c in trees(tree.fields.get("condition")) for one in conjuncts(c)]
             kind = "" if tree.name == "Filter" else f"{_text(tree.fields.get('joinType'))} join on "
-            new = [kind + one for one in some if tree.name == "Join" or not one.startswith("isNotNull(")]
-            self.found.conditions.setdefault(inner, []).extend(new)
+            self.found.conditions.setdefault(inner, []).extend(kind + one for one in some)
         elif tree.name not in ROWS_AS_THEY_ARE:
             self.found.nodes.setdefault(inner, []).append(f"{tree.name} {self._all(tree, words)}".strip())
         if tree.name == "EventTimeWatermark":
@@ -190,7 +212,9 @@ class _Reader:
         if facts is not None:
             new = {i: _in_results(text, number, facts) for i, text in new.items()}
         if tree.name == "Union":
-            sides = zip(*([*of_child.values()][: len(ids)] for of_child in each))
+            rows = [[*of_child.values()][: len(ids)] for of_child in each]
+            left = [side for side in rows if self._gone is None or not all(map(self._gone.search, side))]
+            sides = zip(*(left or rows))
             return {i: f"union({' | '.join(side)})" if len(set(side)) > 1 else side[0] for i, side in zip(ids, sides)}
         inner = ""
         made: dict[int, str] = {}

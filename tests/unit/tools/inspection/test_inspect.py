@@ -263,7 +263,8 @@ def test_a_missing_delta(checkpoint: Path) -> None:
     report = inspect(str(checkpoint))
     (finding,) = findings(report)
     condition = "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS"
-    assert finding == f"error: state/0/1: a restart fails in its first batch: [{condition}] cannot be loaded: 2.delta is missing"
+    says = f"a restart fails in its first batch: [{condition}] cannot be loaded: 2.delta is missing"
+    assert finding == f"error: state/0/1: {says} -> minispark_stream repair CHECKPOINT"
     assert f"It fails in its first batch: [{condition}] state/0/1: cannot be loaded" in report.next.says
     with pytest.raises(ValueError, match="2.delta is missing"):
         report.rows(partition=1)
@@ -296,7 +297,7 @@ def test_a_missing_version_in_one_partition(checkpoint: Path) -> None:
     (checkpoint / "state/0/1/3.delta").unlink()
     assert findings(inspect(str(checkpoint))) == [
         "error: state/0/1: a restart fails in its first batch: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] "
-        "cannot be loaded: version 3 is not on disk, 1 to 2 are"
+        "cannot be loaded: version 3 is not on disk, 1 to 2 are -> minispark_stream repair CHECKPOINT"
     ]
 
 
@@ -343,8 +344,22 @@ def test_state_ahead_of_the_logs(checkpoint: Path) -> None:
 def test_temporary_files(checkpoint: Path) -> None:
     (checkpoint / "offsets/.3.5c1e.tmp").touch()
     assert findings(inspect(str(checkpoint))) == [
-        "note: files: temporary files of a writer that died, or is writing now: offsets/.3.5c1e.tmp"
+        "note: files: temporary files of a writer that died, or is writing now: offsets/.3.5c1e.tmp "
+        "-> minispark_stream repair CHECKPOINT --to COPY"
     ]
+
+
+def test_what_a_finding_names_is_a_command_that_exists_and_works(checkpoint: Path) -> None:
+    (checkpoint / "offsets/.3.5c1e.tmp").touch()
+    for log in ("offsets", "commits"):
+        (checkpoint / log / "2").unlink()
+    commands = [f.command for f in inspect(str(checkpoint)).findings]
+    assert commands == ["rollback CHECKPOINT 1", "repair CHECKPOINT --to COPY"]
+    paths = {name: str(checkpoint.with_name(name)) for name in ("COPY", "COPY2")} | {"CHECKPOINT": str(checkpoint)}
+    for command in (commands[1], f"{commands[0]} --to COPY2"):
+        assert main([paths.get(word, word) for word in command.split()]) == 0
+    assert [f.command for f in inspect(paths["COPY"]).findings] == ["rollback CHECKPOINT 1"]
+    assert findings(inspect(paths["COPY2"])) == []
 
 
 def test_a_source_log_that_lacks_what_a_batch_read(checkpoint: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -53,8 +56,56 @@ def made(add: int) -> Callable[[int], int]:
     return lambda x: x + add
 
 
+class Adds:
+    """A processor: `init` declares, `run` computes."""
+
+    schema, factor, minutes = "n long", 1, timedelta(minutes=1)
+
+    def init(self) -> str:
+        return self.schema
+
+    def run(self, value: int) -> Any:
+        return self.minutes * self.factor * self.twice(value)
+
+    @staticmethod
+    def twice(value: int) -> int:
+        return 2 * value
+
+
+class OtherSchema(Adds):
+    schema = "m long"
+
+
+class OtherFactor(Adds):
+    factor = 2
+
+
+class OtherMinutes(Adds):
+    minutes = timedelta(minutes=2)
+
+
+class OtherHelper(Adds):
+    @staticmethod
+    def twice(value: int) -> int:
+        return 3 * value
+
+
+def like(pattern: str) -> Any:
+    compiled = re.compile(pattern)
+    return lambda x: [y for y in x if compiled.match(y)]
+
+
 @pytest.mark.parametrize(("one", "other", "same"), [
     (lambda x: x + 1, lambda x: x + 1, True),
+    (Adds(), Adds(), True),
+    (Adds(), OtherSchema(), True),
+    (Adds(), OtherFactor(), False),
+    (Adds(), OtherMinutes(), False),
+    (Adds(), OtherHelper(), False),
+    (like("a"), like("a"), True),
+    (like("a"), like("b"), False),
+    (partial(min, 1), partial(min, 2), False),
+    (max, min, False),
     (lambda x: x + 1, lambda x: x + 2, False),
     (made(1), made(1), True),
     (made(1), made(2), False),
@@ -82,6 +133,15 @@ def query(kind: str = "stateStoreSave", conditions: dict[str, list[str]] | None 
     (query("symmetricHashJoin", type="Inner"), query("symmetricHashJoin", type="LeftOuter"), ["join.type"]),
     (query("symmetricHashJoin", left_columns="0.k; 0.u"), query("symmetricHashJoin", left_columns="0.u; 0.k"), ["join.columns"]),
     (query("symmetricHashJoin", equal="a"), query("symmetricHashJoin", equal="b"), ["key.changed"]),
+    (query("symmetricHashJoin", type="LeftSemi"), query("symmetricHashJoin", type="Inner"), ["join.from-semi"]),
+    (query("globalLimit", limit="3"), query("globalLimit", limit="2"), ["limit.changed"]),
+    (query("globalLimit", limit="3"), query("globalLimit", limit="5"), ["limit.more"]),
+    (query(fields="a.n bigint"), query(fields="a.m bigint"), ["variable.fields"]),
+    (query(fields="a.n int; avro"), query(fields="a.n bigint; avro"), ["variable.fields"]),
+    (query(fields="a.n bigint; avro"), query(fields="a.m bigint; avro"), ["variable.field-renamed"]),
+    (query(fields="a.n bigint; avro"), query(fields="a.n bigint; a.m bigint; avro"), ["variable.fields-by-name"]),
+    (query(fields="a.n bigint"), query(fields="a.n bigint; b.m bigint"), []),
+    (query(time_to_live="a 60 ms"), query(time_to_live="a 120 ms"), ["variable.time-to-live"]),
     (query("other", what="1"), query("other", what="2"), ["not-decided"]),
     (query("stateStoreSave"), query("dedupe"), ["operator.changed"]),
     (query(), query(conditions={ABOVE: ["(a > 1)"]}), ["condition.changed"]),
@@ -105,3 +165,11 @@ def test_a_watermark_on_another_column_is_wrong() -> None:
     assert [one.verdict for one in of_plans(before, after, complete=False)] == ["wrong"]
     after.watermarks = [("0.ts", "1 hour")]
     assert [one.verdict for one in of_plans(before, after, complete=False)] == ["right"]
+
+
+def test_without_its_watermark_a_deduplication_forgets_what_it_has_evicted() -> None:
+    before, after = query("dedupe", keys="0.k; 0.ts"), query("dedupe", keys="0.k; 0.ts")
+    before.watermarks = [("0.ts", "2 minutes")]
+    assert [one.id for one in of_plans(before, after, complete=False)] == ["watermark.removed-keys"]
+    before.operators = after.operators = query("dedupe", keys="0.k").operators
+    assert [one.id for one in of_plans(before, after, complete=False)] == ["watermark.removed"]
