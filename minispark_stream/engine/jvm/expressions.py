@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
@@ -100,6 +101,28 @@ def is_column(expression: JavaObject) -> bool:
 def has_watermark(expression: JavaObject) -> bool:
     """Whether an expression is a column under a watermark."""
     return is_column(expression) and bool(expression.metadata().contains(EVENT_TIME))
+
+
+def aggregate_functions(aggregation: JavaObject) -> list[dict[str, Any]]:
+    """The aggregate functions of a physical aggregation, in the order of their buffers in its rows.
+
+    Returns:
+        the name of each: that of its column in the result, or what it computes if it is only a part of one; Spark's name of the
+        `function`; and how many `buffers` it has.
+    """
+    names = {
+        column.child().exprId().id(): column.name() for column in scala.items(aggregation.resultExpressions())
+        if scala.class_name(column) == "Alias" and is_column(column.child())
+    }
+    found = []
+    for one in scala.items(aggregation.aggregateExpressions()):
+        function = one.aggregateFunction()
+        found.append({
+            "name": names.get(one.resultAttribute().exprId().id(), one.sql()),
+            "function": function.prettyName(),
+            "buffers": function.aggBufferAttributes().size(),
+        })
+    return found
 
 
 def expression_ids(session: SparkSession, node: JavaObject) -> list[int]:

@@ -230,6 +230,11 @@ class StatefulOperator(ABC):
         """The schemas of the rows that its tasks report as `what` (told.py), by name; mostly these are rows of the input."""
         return {"row": expressions.struct_type(self.entries()[side].row)}
 
+    @property
+    def functions(self) -> Sequence[Mapping[str, Any]]:
+        """The aggregate functions whose buffers are the last columns of its values (expressions.aggregate_functions)."""
+        return ()
+
     def entries(self) -> Sequence[Entry]:
         """How rows come in, for each input; empty if they cannot be followed."""
         return ()

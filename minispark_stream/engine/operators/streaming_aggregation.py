@@ -34,13 +34,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.jvm import physical, scala
+from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
@@ -82,6 +83,10 @@ class StreamingAggregation(StatefulOperator):
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, self.values)]
+
+    @cached_property
+    def functions(self) -> Sequence[Mapping[str, Any]]:
+        return expressions.aggregate_functions(self.final)
 
     def partitions(self, num_partitions: int) -> int:
         return num_partitions if self.keys.fields else 1

@@ -180,6 +180,7 @@ def _operator(query: StreamExecution, execution: IncrementalExecution, operator:
         "outputMode": query.output_mode,
         "version": execution.batch.batch_id,
         "stores": list(operator.store_names),
+        "functions": list(operator.functions),
         "watermarkLate": watermarks.late_ms,
         "watermarkEviction": watermarks.eviction_ms,
         "decides": operator.decision(watermarks, query.output_mode).to_json(),

@@ -177,7 +177,10 @@ STEPS: Mapping[str, Step] = {
         ),
         Step(
             "stateOperator", "StateStoreWriter", "About state", within="addBatch",
-            ins=("operatorId", "operator", "outputMode", "version", "stores", "watermarkLate", "watermarkEviction", "decides"),
+            ins=(
+                "operatorId", "operator", "outputMode", "version", "stores", "functions", "watermarkLate", "watermarkEviction",
+                "decides",
+            ),
             outs=("metrics", "before", "between", "after", "rows", "told", "where", "zips"),
             lights=("state",),
             says="read state version N, change it, write version N+1, and emit what the output mode asks for",

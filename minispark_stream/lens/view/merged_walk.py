@@ -104,7 +104,10 @@ def completed(world: World, other: World) -> World:
             **{name: getattr(others, name) for name in ("late", "eviction", "next") if getattr(mark, name) is None},
         ),
         operators=tuple(
-            replace(o, rows=known.rows, num_rows=known.num_rows, places=known.places, files=_files(o.files, known.files))
+            replace(
+                o, rows=known.rows, num_rows=known.num_rows, functions=known.functions, places=known.places,
+                files=_files(o.files, known.files),
+            )
             if o.rows is None and (known := operators.get(o.operator_id)) is not None else o
             for o in world.operators
         ),

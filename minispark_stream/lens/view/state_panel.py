@@ -5,8 +5,9 @@
     + 12:02 · B  no match yet
 
 1. A row that the batch has added, changed or removed has a mark and a colour. A row that was put and then removed has two
-   marks, and the value that it had in between is shown.
-2. Of a large state some rows are shown, those that the batch has changed first, together with the number of all rows.
+   marks. Its value is said in the words of the query (state_words.py).
+2. The rows that the batch has changed come first. Of a large state only some rows are shown, together with the number of all
+   rows.
 3. The panel says what a task reads in a process that has no version in memory: the newest snapshot (for RocksDB, with its
    tables), and what the batches after it have changed.
 4. Spark keeps a side of a join in two stores: the number of rows of each key, and the rows, numbered. Only the rows are shown.
@@ -14,15 +15,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import partial
 from html import escape
-from typing import Any
 
 from minispark_stream.engine.checkpointing.join_stores import COUNTS, SIDES
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.row_panels import NO_ROWS
 from minispark_stream.lens.view.state_files import chains_of
 from minispark_stream.lens.view.state_places import maintained, places
+from minispark_stream.lens.view.state_words import START, key_words, value_words
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import number, plural
 from minispark_stream.lens.view.world import OperatorView, StateRow
@@ -63,17 +65,18 @@ def _rows(view: OperatorView) -> str:
     if not view.rows:
         return "<p class='note'>Empty.</p>"
     head = ""
-    if len(view.rows) < (view.num_rows or 0):  # (2)
+    if len(view.rows) < (view.num_rows or 0):
         shown = f"{number(len(view.rows))} of {plural(view.num_rows, 'row')}"
         head = f"<p class='note'>{shown}; those that changed come first.</p>"
     elif view.operator in NOT_COUNTED and _marks(view.rows) != sum(as_int(view.metrics.get(key)) or 0 for key in CHANGES):
         head = f"<p class='note'>{NOT_COUNTED[view.operator]}</p>"
+    rows = sorted(view.rows, key=lambda row: not row.mark)  # (2)
     if view.operator == "symmetricHashJoin":
-        sides = "".join(_side(side, view.rows) for side in SIDES)
+        sides = "".join(_side(side, rows) for side in SIDES)
         return f"{head}<div class='sides'>{sides}</div>"
-    names = ", ".join(map(say, dict.fromkeys(name for row in view.rows for name in as_map(row.key))))
-    columns = ("", f"key{f': {names}' if names else ''}", "before", "after", "<span class='whole'>part.</span>")
-    return head + table(columns, map(_row, view.rows))
+    names = ", ".join(map(say, dict.fromkeys(name for row in rows for name in as_map(row.key) if name != START)))
+    columns = ("", f"key{f': {names}' if names else ''}", "value", "<span class='whole'>part.</span>")
+    return head + table(columns, map(partial(_row, view), rows))
 
 
 def _load(view: OperatorView) -> str:  # (3)
@@ -87,20 +90,9 @@ def _marks(rows: Iterable[StateRow]) -> int:
     return sum(len(row.mark) for row in rows if not row.store.endswith(COUNTS))
 
 
-def _row(row: StateRow) -> tuple[str, list[str]]:  # (1)
+def _row(view: OperatorView, row: StateRow) -> tuple[str, list[str]]:  # (1)
     where = f"{row.partition}" if row.store == "default" else f"{row.partition} {row.store}"
-    values = (row.before, row.between, row.after)
-    before, between, after = ("" if value is None else say(_without_key(row, value)) for value in values)
-    after = after if row.between is None else f"{between}, then removed"
-    key = " ".join(map(say, as_map(row.key).values())) if as_map(row.key) else say(row.key)
-    return f' class="{MARKS[row.mark]}"', [escape(row.mark), key, before, after, escape(where)]
-
-
-def _without_key(row: StateRow, value: Any) -> Any:
-    """A value without what its key already says: the value of a session contains the columns of its key once more."""
-    if not isinstance(value, Mapping) or not isinstance(row.key, Mapping):
-        return value
-    return {name: one for name, one in value.items() if name not in row.key or row.key[name] != one}
+    return f' class="{MARKS[row.mark]}"', [escape(row.mark), say(key_words(row)), say(value_words(view, row)), escape(where)]
 
 
 def _side(side: str, rows: Iterable[StateRow]) -> str:  # (4)

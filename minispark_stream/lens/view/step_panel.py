@@ -27,7 +27,7 @@ from minispark_stream.lens.view.words import duration_words, time_words
 
 WATERMARKS = frozenset(("watermark", "watermarkLate", "watermarkEviction", "output", "late_ms", "leaves_ms"))
 TIMES = WATERMARKS | {"timestamp", "min", "max", "avg"}  # what steps record under these names is a time
-IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where")  # panels show them
+IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where", "functions")  # in the panels
 
 
 def about(step: Step) -> dict[str, str]:

@@ -92,7 +92,8 @@ class StateRow:
 class OperatorView:
     """A stateful operator. `rows`: None if the trace has no rows; they may be only some of `num_rows`.
 
-    `places`: which worker has which version, as far as it was told. `files`: those of its stores.
+    `functions`: the aggregate functions whose buffers are the last columns of its values. `places`: which worker has which
+    version, as far as it was told. `files`: those of its stores.
     """
 
     operator_id: int
@@ -102,6 +103,7 @@ class OperatorView:
     rows: tuple[StateRow, ...] | None = None
     changed: bool = False
     num_rows: int | None = None
+    functions: tuple[Any, ...] = ()
     places: Places = field(default_factory=Places)
     files: Mapping[Place, Files] = field(default_factory=dict)
 

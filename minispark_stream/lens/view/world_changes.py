@@ -244,6 +244,7 @@ def _state(world: World, event: Event) -> World:
         rows=rows,
         changed=True,
         num_rows=as_int(outs.get("rows")),
+        functions=tuple(as_list(ins.get("functions"))),
         places=before.places.after(as_list(outs.get("where")), _workers(world)),
         files={**before.files, **changed(before.files, event)},
     )

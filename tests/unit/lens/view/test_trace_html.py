@@ -115,7 +115,7 @@ def test_what_a_step_changed_is_marked() -> None:
     assert "<mark><span class='whole'>logOffset 2</span></mark>" in written and "<mark>12:04:00</mark>" in written
     assert "<mark>" not in Board().panels(shown[2, 0, "runBatch", 0])["logs"]
     state = Board().panels(shown[3, 1, "stateOperator", 0])["state"]
-    assert re.findall(r'<tr class="(\w+)">', state) == ["remove", "remove", "same", "add", "same"]
+    assert re.findall(r'<tr class="(\w+)">', state) == ["remove", "remove", "add", "same", "same"]
 
 
 def test_a_step_tells_what_it_did_and_why() -> None:

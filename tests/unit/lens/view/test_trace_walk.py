@@ -108,7 +108,7 @@ def test_a_state_row_is_one_key_in_one_partition_of_one_store() -> None:
     assert [(r.mark, r.before, r.between, r.after) for r in state_changes([row], [], between)] == [
         ("+-", None, row["value"], None), ("~-", row["value"], {"count": 3}, None),
     ]
-    assert "count=3, then removed" in operator(OperatorView(0, "stateStoreSave", rows=state_changes([row], [], between)))
+    assert "count=1 → 3, then removed" in operator(OperatorView(0, "stateStoreSave", rows=state_changes([row], [], between)))
     assert state_changes([row], [{**row, "value": {"count": 2}}, {**row, "partition": 1}]) == (
         StateRow("default", 0, {"word": "a"}, {"count": 1}, {"count": 2}, "~"),
         StateRow("default", 1, {"word": "a"}, None, {"count": 1}, "+"),
