@@ -38,7 +38,7 @@ from minispark_stream.lens.view.event_plane import (
     planes,
 )
 from minispark_stream.lens.view.event_timers import Timer
-from minispark_stream.lens.view.sheet import INK, PALE, legend_above, round_times, settings, svg_of
+from minispark_stream.lens.view.sheet import COVER, INK, PALE, legend_above, round_times, settings, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,9 @@ def svg(found: Fates) -> str | None:
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
         titles: dict[str, str] = {}
         for number, (plane, ax) in enumerate(zip(drawn, axes)):  # (1)
-            _Drawing(ax, plane, len(names), f"p{number}", titles).draw()
+            drawing = _Drawing(ax, plane, [batch.batch_id for batch in batches], f"p{number}", titles)
+            drawing.draw()
+            drawing.cover()
         every = -(-len(names) // 30)
         axes[-1].set_xticks([i + 0.5 for i in range(len(names))][::every], names[::every], parse_math=False)
         newest = f" (the newest {len(names)})" if len(names) < len(found.batches) else ""
@@ -91,8 +93,8 @@ def svg(found: Fates) -> str | None:
 class _Drawing:
     """One plane on its axes. `titles` collects the tooltips, by the ids of what they belong to."""
 
-    def __init__(self, ax: Axes, plane: Plane, batches: int, prefix: str, titles: dict[str, str]):
-        self.ax, self.plane, self.batches, self.prefix, self.titles = ax, plane, batches, prefix, titles
+    def __init__(self, ax: Axes, plane: Plane, batch_ids: Sequence[int], prefix: str, titles: dict[str, str]):
+        self.ax, self.plane, self.batch_ids, self.prefix, self.titles = ax, plane, batch_ids, prefix, titles
         times = list(plane.times())
         low, high = min(times), max(times)
         margin = (high - low) * 0.06 or 60_000
@@ -102,12 +104,12 @@ class _Drawing:
 
     def draw(self) -> None:
         ax, has_null = self.ax, any(dot.ms is None for dot in self.plane.dots)
-        ax.set_xlim(0, self.batches)
+        ax.set_xlim(0, len(self.batch_ids))
         ax.set_ylim(self.null_ms - (self.low - self.null_ms) * 0.6 if has_null else self.low, self.high)
         ax.set_yticks(*round_times(self.low, self.high))
         ax.set_ylabel(f"{self.plane.clock} (UTC)")
         ax.set_title(self.plane.title, loc="left", fontsize=11, parse_math=False)
-        for i in range(1, self.batches):
+        for i in range(1, len(self.batch_ids)):
             ax.axvline(i, color=PALE, linewidth=0.8, zorder=0)
         if has_null:
             ax.axhline(self.low, color=PALE, linewidth=0.8)
@@ -121,6 +123,17 @@ class _Drawing:
         for number, dot in enumerate(self.plane.dots):
             self._dot(f"{self.prefix}-dot-{number}", dot)
         self._told()
+
+    def cover(self) -> None:
+        """What hides a batch until it has happened."""
+        from matplotlib.patches import Rectangle
+
+        low, high = self.ax.get_ylim()
+        for n, batch_id in enumerate(self.batch_ids):  # without the line at its left, and with that at its right
+            self.ax.add_patch(Rectangle(
+                (n + 0.02, low), 1.02, high - low, facecolor="white", edgecolor="none", zorder=9, clip_on=False,
+                gid=f"{self.prefix}{COVER}{batch_id}",
+            ))
 
     def _band(self, gid: str, band: Band) -> None:
         from matplotlib.patches import Rectangle
@@ -168,7 +181,7 @@ class _Drawing:
             self.ax.plot([last], [band.start_ms], "|", color=INK, markersize=9, markeredgewidth=2, zorder=3, clip_on=False)
 
     def _timer(self, gid: str, timer: Timer) -> None:
-        end, ms = self.batches if timer.last is None else timer.last + 0.85, max(timer.ms, self.low)
+        end, ms = len(self.batch_ids) if timer.last is None else timer.last + 0.85, max(timer.ms, self.low)
         self.ax.hlines(ms, timer.first + 0.15, end, color=TIMER, linewidth=1.6, linestyle=":", zorder=5, gid=gid)
         self.titles[gid] = timer.title
         if timer.last is not None:

@@ -54,10 +54,12 @@ class _Drawing:
             sheet.words(self.x(n) + COLUMN / 2, top + 4, f"batch {batch_id}", size=9, bold=True, align="center")
         sheet.top = top + 16
         self.bounds(0)
+        begin = sheet.top
         above = self.lanes(one.left, "left")
         sheet.top += 10
         below = self.lanes(one.right, "right")
         sheet.top += 6
+        self.covers(begin)
         self.bounds(1)
         self.pairs(above, below)
         for n in range(len(one.batch_ids) + 1):
@@ -77,6 +79,10 @@ class _Drawing:
             sheet.note("What some batches emitted is not known.")
         sheet.top += 8
 
+    def covers(self, begin: float) -> None:
+        for n, batch_id in enumerate(self.one.batch_ids):  # without the line at its left, and with that at its right
+            self.sheet.cover(batch_id, self.x(n) + 2, begin, COLUMN + 2, max(self.sheet.top - begin, 14))
+
     def x(self, n: int) -> float:
         return MARGIN + LABEL + COLUMN * n
 
@@ -87,6 +93,7 @@ class _Drawing:
             for n, ms in enumerate(self.one.leaves_ms[side]):
                 words = "" if ms is None else clock_words(ms)
                 self.sheet.words(self.x(n) + COLUMN / 2, self.sheet.top + 4, words, ink=STATE, size=8.5, align="center")
+            self.covers(self.sheet.top - 3)
         else:
             self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: never leaves, nothing bounds it", ink=STATE)
         self.sheet.top += 16
@@ -107,6 +114,8 @@ class _Drawing:
     def lane(self, lane: Lane, y: float) -> None:
         sheet, first = self.sheet, lane.first - self.one.first_batch
         sheet.words(MARGIN + LABEL - 10, y, lane.label[:22], align="right", size=9)
+        if first >= 0:
+            sheet.cover(self.one.batch_ids[first], MARGIN, y - LANE / 2, LABEL, LANE)
         sheet.line([MARGIN + LABEL, self.end], [y, y], PALE, 0.5, layer=1)
         begin, tip = self.x(first) + 8 if first >= 0 else self.x(0), row_words(lane.row)
         if lane.is_late:

@@ -1,5 +1,6 @@
 // The controls of the page of a trace. All that is shown was written by lens/view/page.py into the element #data:
 //   pieces   HTML, each kept once           steps   {step, caption, failed, differs, panels: {panel: numbers of pieces}}
+//   (drawn: from which batch on the picture beside the steps is covered)
 //   (a step may have "asks": see lens/view/questions.js)
 //   query    {lines: HTML, steps: of each line}, if the lines of the user's query are known; a step then has the numbers of its lines, "own"
 //   about    step -> {what, why, code: HTML, lights: panels}      stories   the fates of rows, as numbers of pieces
@@ -14,7 +15,10 @@ const inFrame = location.protocol === "about:";  // the stepper of a notebook, w
 const batchOf = batches.flatMap((batch, number) => Array(batch.dataset.to - batch.dataset.from + 1).fill(number));  // by step
 let at = 0, tab = "changed", timer = null;
 
-steps.forEach((step, i) => { if (i) step.panels = { ...steps[i - 1].panels, ...step.panels }; });
+steps.forEach((step, i) => {
+  if (i) step.panels = { ...steps[i - 1].panels, ...step.panels };
+  step.drawn ??= i ? steps[i - 1].drawn : 0;
+});
 slider.max = Math.max(steps.length, 1);
 
 // -- showing a step --------------------------------------------------------------------------------------------------
@@ -33,6 +37,7 @@ function show(wanted) {
   one(".now").classList.toggle("failed", !!now.failed);
   showTab(tab);
   fit();
+  uncover();
   lightSteps();
   slider.value = at + 1;
   one("#count").textContent = `step ${at + 1} of ${steps.length}`;
@@ -64,7 +69,26 @@ function lightSteps() {
 }
 
 // Where there is little room, the panels that a step has changed and what the other tabs say take turns: "changed" is the tab of the panels.
-const takesTurns = () => getComputedStyle(one("#tab-changed")).display !== "none";
+// Where there is much, the picture of the query stands beside the panels that the step has changed.
+const isLow = matchMedia("(min-width: 700px) and (max-height: 760px)");
+const hasRoom = matchMedia("(min-width: 1600px) and (min-height: 761px), (min-width: 1200px) and (max-height: 760px)");
+const picture = one("[data-beside]"), card = picture?.parentElement, covers = picture ? [...picture.querySelectorAll(".cover")] : [];
+const has = look => one("main").classList.contains(look), takesTurns = () => has("low");
+
+function arrange() {
+  const look = one("main").classList, beside = !!covers.length && hasRoom.matches;
+  look.toggle("low", isLow.matches);
+  look.toggle("beside", beside);
+  look.toggle("turns", isLow.matches || beside);
+  if (covers.length) (beside ? one("main") : card).append(picture);
+}
+
+// The picture shows what has happened up to this step.
+function uncover() {
+  for (const cover of covers) cover.classList.toggle("to-come", +cover.dataset.batch >= steps[at].drawn);
+  const now = covers.findLast(cover => +cover.dataset.batch < steps[at].drawn);
+  if (now && has("beside")) bringIntoView(picture, now);
+}
 
 function showTab(name) {
   tab = name;
@@ -142,9 +166,9 @@ function bringIntoView(box, element) {
   const outer = box.getBoundingClientRect(), inner = element.getBoundingClientRect(), room = 34;
   if (inner.top < outer.top + room) box.scrollTop -= outer.top + room - inner.top;
   if (inner.bottom > outer.bottom) box.scrollTop += Math.min(inner.bottom - outer.bottom, inner.top - outer.top - room);
-  if (box.tagName !== "NAV") return;
+  if (!box.matches("nav, .picture")) return;
   if (inner.left < outer.left) box.scrollLeft -= outer.left + 40 - inner.left;
-  if (inner.right > outer.right) box.scrollLeft += inner.right + 40 - outer.right;
+  if (inner.right > outer.right) box.scrollLeft += Math.min(inner.right + 40 - outer.right, Math.max(inner.left - 40 - outer.left, 0));
 }
 
 // -- controls --------------------------------------------------------------------------------------------------------
@@ -242,7 +266,7 @@ document.addEventListener("click", event => {
   else if (on("[data-from]")) { pause(); show(+on("[data-from]").dataset.from); }
   else if (on("[data-step]")) { pause(); toStepOfBatch(on("[data-step]").dataset.step); }
   else if (fate) { pause(); tell(fate.dataset.fate); }
-  else if (on("main > [data-panel]:not(.lit)") && takesTurns()) open(on("[data-panel]"));
+  else if (on("main.turns > [data-panel]:not(.lit)")) open(on("[data-panel]"));
 });
 
 document.addEventListener("keydown", event => {
@@ -256,12 +280,12 @@ document.addEventListener("keydown", event => {
     next.focus();
     name = next.dataset.go;
   } else if (event.shiftKey && event.key.startsWith("Arrow") && name) name = "batch-" + name;
-  if (event.key === "Enter" && event.target.matches("main > [data-panel]:not(.lit)") && takesTurns()) open(event.target);
+  if (event.key === "Enter" && event.target.matches("main.turns > [data-panel]:not(.lit)")) open(event.target);
   if (question && event.key >= "1" && event.key <= "9") answer(event.key - 1);
   if (name) { event.preventDefault(); go(name); }
 });
 
-addEventListener("resize", () => { showTab(tab); fit(); });
+addEventListener("resize", () => { arrange(); showTab(tab); fit(); });
 slider.addEventListener("input", () => { pause(); show(+slider.value - 1); });
 search.form.addEventListener("submit", event => {
   event.preventDefault();
@@ -270,6 +294,7 @@ search.form.addEventListener("submit", event => {
 });
 one("#tab-yours").hidden = !data.query;
 window.addEventListener("hashchange", () => show(+location.hash.slice(1) - 1));
+arrange();
 at = (+location.hash.slice(1) || data.first + 1) - 1;
 show(at);
 one("[data-go=ask]").hidden = !steps.some(step => step.asks);

@@ -11,7 +11,8 @@ before a step what it will do).
 3. Data is JSON in which "<" is written \\u003c, so that no text of a trace can end the script element; fragments are
    escaped where they are made.
 4. Below the board are the pictures of the trace (pictures.py), and the plan; if the query is simple enough, there are also
-   sliders for the delay of its watermark and the size of its windows (what_if_page.py).
+   sliders for the delay of its watermark and the size of its windows (what_if_page.py). One of the pictures is marked: where
+   there is room, page.js puts it beside the steps, and each step says from which batch on it is still covered (`drawn`).
 
     {"pieces": ["<h3>..", "<tr>.."], "steps": [{"step": "walCommit", "caption": "offsets/0", "panels": {"logs": [0, 1]}}, ..]}
 """
@@ -32,7 +33,7 @@ from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.view.board import Board, may_differ
 from minispark_stream.lens.view.merged_walk import Stop, stops
 from minispark_stream.lens.view.own_lines import OwnLines
-from minispark_stream.lens.view.pictures import pictures
+from minispark_stream.lens.view.pictures import BESIDE, NamedPicture, pictures
 from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.row_fates import RowFates
 from minispark_stream.lens.view.step_list import step_list
@@ -100,6 +101,7 @@ def _data(
         step: dict[str, Any] = {"step": stop.moment.event.step, "caption": " · ".join(stop.caption)}
         step |= {"failed": 1} if stop.failed else {}
         step |= {"differs": 1} if len(stop.caption) > 1 and may_differ(stop, differing) else {}
+        step |= {"drawn": drawn} if (drawn := _drawn(stop)) is not None else {}
         step |= {"own": lines} if (lines := own.of(stop)) else {}
         step |= {"asks": asked[stop.moment.key]} if stop.moment.key in asked else {}
         steps.append({**step, "panels": {name: numbers(html) for name, html in now.items() if before.get(name) != html}})
@@ -112,6 +114,12 @@ def _data(
         "stories": [numbers(story) for story in row_fates.stories],
         "pieces": list(pieces),
     }
+
+
+def _drawn(stop: Stop) -> int | None:
+    """The first batch that a picture does not show yet at this stop; None if it is the same as at the stop before."""
+    batch = stop.moment.batch_id
+    return None if batch is None else batch + any(world.is_computed for world in stop.worlds.values())
 
 
 def _json(data: Any) -> str:  # (3)
@@ -139,14 +147,22 @@ def _below(recordings: Mapping[str, Recording], found: Mapping[str, Fates], intr
     plans = ""
     drawn = {engine: pictures(recording, found[engine]) for engine, recording in recordings.items()}
     for engine, recording in sorted(recordings.items(), key=lambda pair: -len(drawn[pair[0]])):  # who tells more comes first
-        cards += "".join(_picture(escape(f"{heading} on {engine}"), svg) for heading, svg in drawn[engine])
+        beside = None if "data-beside" in cards else _beside(drawn[engine])
+        cards += "".join(_picture(escape(f"{one.heading} on {engine}"), one.svg, one is beside) for one in drawn[engine])
         if recording.plan:
             plans += f"<h3>On {escape(engine)}</h3><pre>{escape(short(without_ids(recording.plan)))}</pre>"
     return cards + (f"<section class='card'><h2>The analysed plan</h2>{plans}</section>" if plans else "")
 
 
-def _picture(name: str, svg: str) -> str:
-    framed = f"<div class='picture' role='region' tabindex='0' aria-label='{name}'>{svg}</div>"
+def _beside(drawn: Sequence[NamedPicture]) -> NamedPicture | None:
+    """The picture that stands beside the steps where there is room."""
+    known = {one.heading: one for one in drawn}
+    return next((known[heading] for heading in BESIDE if heading in known), None)
+
+
+def _picture(name: str, svg: str, beside: bool) -> str:
+    place = " data-beside" if beside else ""
+    framed = f"<div class='picture' role='region' tabindex='0' aria-label='{name}'{place}>{svg}</div>"
     return f"<section class='card'><h2>{name}</h2>{framed}</section>"
 
 

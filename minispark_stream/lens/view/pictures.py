@@ -115,6 +115,9 @@ KINDS: dict[str, Kind] = {
 }
 
 
+BESIDE = ("Join", "Sessions", "Event time")  # the picture of a query: the first of these that it has
+
+
 def register_picture(name: str, heading: str, draw: Callable[[Recording, Fates], str | None]) -> None:
     """Add a picture of one's own: `trace.picture(name)` shows it, and the page of a trace has it under its heading.
 

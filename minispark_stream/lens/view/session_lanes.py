@@ -210,3 +210,4 @@ class _Drawing:
         if line.evicts_ms is not None and self.low <= line.evicts_ms <= self.high:
             sheet.line([self.x(line.evicts_ms)] * 2, [y - 9, y + 9], WATERMARK, 2.2, layer=6)
         sheet.words(self.left + PLOT + 12, y, line.says, size=9, ink=INK)
+        sheet.cover(line.batch_id, MARGIN + KEY, y - LINE / 2, sheet.width - 2 * MARGIN - KEY, LINE)

@@ -5,6 +5,8 @@
    scrolled sideways. So that a phone shows whole sentences all the same, no line of a sentence is wider than `READ`.
 3. The sheet becomes SVG, in which text stays text. Its ids are the same in every run, and it has no date.
 4. A thing with a tooltip gets an id when it is drawn, and afterwards a `<title>` under this id, which browsers show.
+5. What a picture shows of a batch has a cover, which is hidden. A page that goes from step to step shows the covers of the
+   batches that are still to come.
 
     sheet = Sheet("logs", 400, "The logs", "An entry above without one below is a batch that has to run again.")
     sheet.box(10, sheet.top, 80, 20, "offsets/0", NEW, tip="...")
@@ -14,6 +16,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 SVG = "http://www.w3.org/2000/svg"
 INK, GREY, PALE = "#1d2733", "#5b6875", "#d9dfe5"
+COVER = "-cover-"  # before the number of a batch, in the id of what hides it
 FONT = "DejaVu Sans"
 POINTS = 72  # to an inch
 MARGIN, ROUND = 14.0, 2.5
@@ -144,6 +148,13 @@ class Sheet:
         )
         drawn.set_gid(self._tip(tip))
 
+    def cover(self, batch_id: int, x: float, y: float, width: float, height: float) -> None:
+        """What hides a place of a batch until the batch has happened."""
+        from matplotlib.patches import Rectangle
+
+        gid = f"{self.kind}-{x:.0f}-{y:.0f}{COVER}{batch_id}"
+        self._axes.add_patch(Rectangle((x, y), width, height, facecolor="white", edgecolor="none", zorder=9, gid=gid))
+
     def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str = GREY) -> None:
         self._axes.annotate(
             "", end, start, arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
@@ -220,6 +231,9 @@ def svg_of(figure: Figure, tips: Mapping[str, str], kind: str) -> str:  # (3)
             element.insert(0, title)
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
+    for element in root.iter(f"{{{SVG}}}g"):
+        if (batch := re.search(rf"{COVER}(\d+)", element.get("id", ""))) is not None:  # (5)
+            element.attrib.update({"class": "cover", "data-batch": batch[1], "visibility": "hidden"})
     root.set("class", kind)
     return ElementTree.tostring(root, encoding="unicode")
 

@@ -305,6 +305,41 @@ def test_where_there_is_little_room_panels_and_tabs_take_turns(browser: Browser,
     expect(tab.locator("#tab-changed")).to_be_disabled()
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
+def test_where_there_is_room_the_picture_of_the_query_stands_beside_the_steps_and_moves(
+    browser: Browser, html: str, tmp_path: Path, width: int, height: int  # noqa: F811
+) -> None:
+    tab = opened(browser, html, tmp_path, width=width, height=height)
+    covered = "[...document.querySelectorAll('main > .picture .cover.to-come')].map(cover => +cover.dataset.batch)"
+    for step, to_come in ((1, [0, 1, 2, 3, 4, 5]), (ADD_BATCH - 2, [3, 4, 5]), (ADD_BATCH, [4, 5]), (91, [])):
+        tab.evaluate(f"show({step - 1})")
+        assert tab.evaluate(covered) == to_come, step
+        boxes = places(tab, "main > section, main > .picture")
+        for i, (left, top, right, bottom) in enumerate(boxes):
+            assert 0 <= left < right <= width and 0 <= top < bottom <= height
+            assert all(right <= b[0] or b[2] <= left or bottom <= b[1] or b[3] <= top for b in boxes[:i])
+    tab.set_viewport_size({"width": 960, "height": 720})
+    assert tab.locator(".below [data-beside]").count() == 1
+
+
+def test_a_panel_shows_the_offsets_that_the_sentence_speaks_of(browser: Browser, html: str, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, html, tmp_path, width=828, height=560)
+    seen = """() => {
+        const panel = document.querySelector("[data-panel=sources].lit"), said = document.querySelector("[data-panel=said]").innerText;
+        if (!panel || !/logOffset/.test(said)) return null;
+        const box = panel.getBoundingClientRect(), lines = [...panel.querySelectorAll("b, td")].filter(e => {
+            const r = e.getBoundingClientRect(); return r.top >= box.top && r.bottom <= box.bottom; });
+        return [said.match(/logOffset \\d+/g), lines.map(e => e.innerText).join(" ")];
+    }"""
+    spoken = 0
+    for _ in range(91):
+        if (found := tab.evaluate(seen)) is not None:
+            spoken += 1
+            assert all(offset in found[1] for offset in found[0]), found
+        tab.keyboard.press("ArrowRight")
+    assert spoken >= 6
+
+
 def test_why_a_step_failed_is_read_without_scrolling(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     error = "STREAM_FAILED: [DIVIDE_BY_ZERO] Division by zero. " + "Use `try_divide` to tolerate a divisor of 0. " * 20
     failed = [replace(e, error=error) if e.error is not None else e for e in TRACE.events]

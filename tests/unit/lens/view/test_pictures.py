@@ -60,7 +60,7 @@ SLIDING = trace(
 def test_windows_do_not_cover_each_other_and_no_count_is_crossed_by_a_watermark(one: Recording) -> None:
     (plane,) = planes(fates(one))
     ax = Figure().subplots()
-    _Drawing(ax, plane, 6, "p", {}).draw()
+    _Drawing(ax, plane, range(6), "p", {}).draw()
     boxes = [(p.get_x(), p.get_x() + p.get_width(), p.get_y(), p.get_y() + p.get_height()) for p in ax.patches if isinstance(p, Rectangle)]
     assert len(boxes) > 10 and not [
         (a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a[0] < b[1] - 0.01 and b[0] < a[1] - 0.01 and a[2] < b[3] and b[2] < a[3]
