@@ -168,7 +168,7 @@ function bringIntoView(box, element) {
   if (inner.bottom > outer.bottom) box.scrollTop += Math.min(inner.bottom - outer.bottom, inner.top - outer.top - room);
   if (!box.matches("nav, .picture")) return;
   if (inner.left < outer.left) box.scrollLeft -= outer.left + 40 - inner.left;
-  if (inner.right > outer.right) box.scrollLeft += Math.min(inner.right + 40 - outer.right, Math.max(inner.left - 40 - outer.left, 0));
+  if (inner.right > outer.right) box.scrollLeft += Math.min(inner.right + 40 - outer.right, Math.max(inner.left - 140 - outer.left, 0));
 }
 
 // -- controls --------------------------------------------------------------------------------------------------------

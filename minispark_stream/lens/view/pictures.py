@@ -32,6 +32,7 @@ from minispark_stream.lens.view import (
     timeline,
     watermark_tree,
 )
+from minispark_stream.lens.view.state_contents import contents
 from minispark_stream.lens.view.timeline import Picture
 from minispark_stream.lens.view.words import perhaps
 
@@ -99,7 +100,7 @@ KINDS: dict[str, Kind] = {
         _watermarks,
     ),
     "state_files": Kind(
-        "State files", lambda recording, _: state_chain.svg(state_files.chains(recording)),
+        "State files", lambda recording, _: state_chain.svg(state_files.chains(recording), contents(recording)),
         lambda _: "the trace has no state: no batch has written a version of a state store",
     ),
     "logs": Kind(

@@ -9,16 +9,38 @@
                           1.changelog   2.changelog   3.changelog   4.changelog
     table 1                                           new
 
-state_files.py finds out which files there are.
+3. Below the files of an operator is what each batch has changed, if the trace has the rows: of many rows, the first ones.
+
+state_files.py finds out which files there are, and state_contents.py what they hold.
 """
 
 from __future__ import annotations
 
-from minispark_stream.lens.view.sheet import GONE, GREY, HELD, MARGIN, MARKED, NEW, PALE, VIOLET, Sheet, Shown, clipped
-from minispark_stream.lens.view.state_files import Chain
+from collections.abc import Mapping, Sequence
 
-MOST = 14
-LABEL, COLUMN, BOX, TALL, LOW = 172.0, 82.0, 74.0, 20.0, 13.0
+from minispark_stream.lens.view.sheet import (
+    GONE,
+    GREY,
+    HELD,
+    INK,
+    MARGIN,
+    MARKED,
+    NEW,
+    OUT,
+    PALE,
+    VIOLET,
+    WRONG,
+    Sheet,
+    Shown,
+    clipped,
+    wrapped,
+)
+from minispark_stream.lens.view.state_contents import Change
+from minispark_stream.lens.view.state_files import Chain
+from minispark_stream.lens.view.words import plural
+
+MOST, MOST_ROWS = 14, 4
+LABEL, COLUMN, BOX, TALL, LOW = 172.0, 112.0, 104.0, 20.0, 13.0
 
 CAPTION = (
     "Every batch adds a delta, which has only its changes. A snapshot is the whole state of a version. To load the newest "
@@ -30,8 +52,8 @@ OF_ROCKSDB = (
 )
 
 
-def svg(found: tuple[Chain, ...]) -> str | None:
-    """The picture; None if there is no state."""
+def svg(found: tuple[Chain, ...], held: Mapping[tuple[int, int], Sequence[Change]]) -> str | None:
+    """The picture; None if there is no state. `held`: what each version of an operator has changed."""
     if not found:
         return None
     delta, snapshot = found[0].suffixes
@@ -48,7 +70,7 @@ def svg(found: tuple[Chain, ...]) -> str | None:
     width = 2 * MARGIN + LABEL + COLUMN * max(newest - first + 1, 6)
     sheet = Sheet("state-files", width, "The files of the state", OF_ROCKSDB if snapshot == "zip" else CAPTION, legend)
     title = ""
-    for one in found:
+    for one, after in zip(found, [*found[1:], None]):
         if one.title != title:
             title = one.title
             sheet.heading(title)
@@ -57,6 +79,8 @@ def svg(found: tuple[Chain, ...]) -> str | None:
                 sheet.words(x, sheet.top + 4, f"batch {version - 1}", size=8.5, ink=GREY, align="center")
             sheet.top += 16
         _chain(sheet, one, first)
+        if after is None or after.title != title:
+            _held(sheet, {v: held.get((one.operator, v), ()) for v in range(first, one.newest + 1)}, first)
     if any(min(one.deltas) < first for one in found):
         sheet.note(f"The newest {MOST} versions; those before them are left out.")
     return sheet.svg()
@@ -92,6 +116,25 @@ def _chain(sheet: Sheet, one: Chain, first: int) -> None:
         sheet.note(f"To load version {one.newest}: {one.words(needed)}.")
     sheet.top += 12
 
+
+def _held(sheet: Sheet, held: Mapping[int, Sequence[Change]], first: int) -> None:  # (3)
+    if not any(held.values()):
+        return
+    top = sheet.top
+    sheet.words(MARGIN, top + LOW / 2, "what the batch changed", size=9, bold=True)
+    for version, rows in held.items():
+        x, y = MARGIN + LABEL + COLUMN * (version - first), top
+        for row in rows[:MOST_ROWS]:
+            ink = WRONG.edge if row.mark.endswith("-") else OUT.edge if row.mark == "+" else INK
+            sheet.words(x, y + LOW / 2, clipped(f"{row.mark} {row.key}", BOX, 8.5), size=8.5, ink=ink, bold=True)
+            for line in wrapped(row.value, BOX - 10, 8.5)[:3]:
+                y += LOW
+                sheet.words(x + 10, y + LOW / 2, line, size=8.5, ink=ink)
+            y += LOW + 4
+        more = len(rows) - MOST_ROWS
+        left_out = f"and {plural(more, 'row')} more" if more > 0 else ""
+        sheet.words(x, y + LOW / 2, left_out if rows else "nothing", size=8.5, ink=GREY)
+        sheet.top = max(sheet.top, y + LOW + 8)
 
 
 def _tables(sheet: Sheet, one: Chain, first: int) -> None:  # (2)

@@ -82,6 +82,7 @@ class Chain:
     """The files of some stores of an operator that have the same files. `next_load` is what loading `newest` reads. `tables`:
     the numbers of the tables of each snapshot; `gone`: those that are deleted."""
 
+    operator: int
     title: str
     places: str
     newest: int
@@ -201,6 +202,7 @@ def chains_of(
         one = files[place]
         newest, numbers = max(one.deltas), one.numbers()
         found[place] = Chain(
+            operator=operator,
             title=f"operator {operator}: {name}",
             places="",
             newest=newest,

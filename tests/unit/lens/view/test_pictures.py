@@ -26,6 +26,7 @@ from minispark_stream.lens.view.logs_tapes import svg as svg_of_logs
 from minispark_stream.lens.view.pictures import pictures
 from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.session_lanes import WATERMARK, lanes
+from minispark_stream.lens.view.state_contents import contents
 from minispark_stream.lens.view.state_files import chains
 from minispark_stream.lens.view.watermark_tree import Cell, tree
 from minispark_stream.lens.view.what_if_page import what_if_data
@@ -195,6 +196,14 @@ def test_a_load_reads_the_newest_snapshot_and_the_deltas_after_it() -> None:
     assert snapped.deleted == ("1.delta",) and [load.names for load in snapped.loads] == [("2.snapshot", "3.delta")]
     assert (plain.places, plain.next_load) == ("partition 1", ("1.delta", "2.delta", "3.delta", "4.delta"))
     assert "Run 1 began with version 3: 2.snapshot, 3.delta." in Trace(tuple(events)).state_files().svg
+
+
+def test_below_the_files_of_the_state_is_what_each_batch_has_changed() -> None:
+    held = contents(TRACE)
+    assert held[0, 4] == (
+        ("~-", "[12:00, 12:05)", "count: 2 → 3, then removed"), ("-", "[12:05, 12:10)", "count: 2"), ("+", "[12:30, 12:35)", "count: 1"),
+    )
+    assert "what the batch changed" in TRACE.state_files().svg and "[12:30, 12:35)" in TRACE.state_files().svg
 
 
 def test_partitions_and_stores_with_the_same_files_are_one_chain() -> None:
