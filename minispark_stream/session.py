@@ -55,8 +55,9 @@ class MiniSparkSession(SparkSession):
 
     Args:
         spark: a classic (not Connect) SparkSession.
-        trace: what queries record: "steps" (default), "rows" (with previews of rows and state; costs extra jobs) or "off". The
-            last 1,000 batches of each query are kept, or fewer, if these have more than 64 million characters of text.
+        trace: what queries record: "steps" (default), "rows" (with previews of rows and state; costs extra jobs), "code" (the
+            steps, and the code of this package that ran in each; makes the query slower) or "off". The last 1,000 batches of
+            each query are kept, or fewer, if these have more than 64 million characters of text.
         clock: the clock of the engine; tests pass a ManualClock.
 
     Raises:
@@ -71,10 +72,10 @@ class MiniSparkSession(SparkSession):
     _one_at_a_time: ClassVar[RLock] = RLock()  # several threads may ask for the first session at once
 
     def __init__(self, spark: SparkSession, trace: str = "steps", clock: Clock | None = None):
-        if trace not in ("off", "steps", "rows"):
+        if trace not in ("off", "steps", "rows", "code"):
             raise PySparkValueError(
                 errorClass="VALUE_NOT_ALLOWED",
-                messageParameters={"arg_name": "trace", "allowed_values": "['off', 'steps', 'rows']"},
+                messageParameters={"arg_name": "trace", "allowed_values": "['off', 'steps', 'rows', 'code']"},
             )
         refuse_connect("MiniSparkSession", "spark", spark)
         if not isinstance(spark, SparkSession):

@@ -76,7 +76,7 @@ class StreamingQuery(SparkStreamingQuery):
         from minispark_stream.lens.trace.trace import Trace
 
         events = self._recorder.events
-        return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text, code=self._code)
+        return Trace(events, engine="model", name=self.name, plan=self._execution.plan_text, query=self._code)
 
     def explain_output(self) -> OutputExplanation:
         """Why the query emitted nothing: what is in the state, what was dropped, and what would have to arrive."""

@@ -78,7 +78,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
     Args:
         session: the model session that the manager belongs to.
         clone: makes a session for a query from that session.
-        trace: "off", "steps" or "rows": what new queries record.
+        trace: "off", "steps", "rows" or "code": what new queries record.
         clock: the clock of the queries.
     """
 
@@ -149,6 +149,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             JavaError: IllegalStateException, the checkpoint has an active run, and `stopActiveRunOnRestart` is false.
             SparkRuntimeException: another run has just been started on the checkpoint.
         """
+        from minispark_stream.lens.recording.code_observer import CodeObserver
         from minispark_stream.lens.recording.previews import harmless
         from minispark_stream.lens.recording.recording_observer import RecordingObserver
         from minispark_stream.lens.trace.recorder import Recorder
@@ -158,6 +159,8 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         check_confs(self._session)
         recorder = Recorder(self._trace)
         observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
+        if self._trace == "code":
+            observer = CodeObserver(recorder, self._session)
         with observer.step("startQuery", write, sink=sink) as ended:
             execution = self._create_execution(write, observer)  # (2), (3)
             query = StreamingQuery(execution, recorder, None if self._trace == "off" else harmless(written_by_caller, NO_LINES))

@@ -32,6 +32,10 @@ class Observer:
         """The sink that the query shall write to: its own `sink`, or one around it that looks at the rows."""
         return sink
 
+    def task(self, task: Any) -> Any:
+        """The task that an operator shall give to Spark: its own `task`, or one around it that looks at what it does."""
+        return task
+
     def begin_trigger(self, batch_id: int) -> None:
         """The steps that follow are those of batch `batch_id`."""
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +76,8 @@ class BatchContext:
     read a source or a table: what a batch has read and observed is in the metrics of these. `began` collects how many seconds
     Spark took to begin each plan. `state_variables` has what the processors of transformWithState have declared, by operator
     id; all batches of a run share this dictionary. `unique_ids` are the ids of the files that the batch begins with, by
-    operator, in checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo.
+    operator, in checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo. `observed` makes of a task the one
+    that is given to Spark (Observer.task).
     """
 
     session: SparkSession
@@ -95,6 +96,7 @@ class BatchContext:
     state_variables: dict[int, StateVariables] = field(default_factory=dict)
     unique_ids: Mapping[str, Any] | None = None
     wants_told: bool = False
+    observed: Callable[[Any], Any] = lambda task: task
 
     def rows(self, child: JavaObject) -> JavaObject:
         """The batch plan of a child as a physical plan."""
@@ -112,7 +114,7 @@ class BatchContext:
         (engine/jvm/state_rdd.py). Such rows come from a task, so no plan over them is one `of_inputs`, nor is one over a `cut`.
         """
         error = None if refusal is None else as_captured(refusal)._origin
-        return tasks.over(self._rdd(rows, of_inputs and not gathered), task, gathered, error)
+        return tasks.over(self._rdd(rows, of_inputs and not gathered), self.observed(task), gathered, error)
 
     def cut(self, rows: JavaObject) -> JavaObject:
         """The rows of a physical plan that reads inputs, as a plan with nothing below it.

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import builders, of_batch, plans, query_execution, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, StateVariables
 from minispark_stream.engine.operators.event_times import ALLOW_MULTIPLE
 from minispark_stream.engine.operators.metrics import Report, Reports
@@ -68,12 +69,12 @@ class QueryPlanner:
         analyzed: the analysed plan of the user's DataFrame.
         state_dir: `state/` in the checkpoint.
         run_id: the id of this run, for the state stores.
-        wants_told: whether tasks report what they decide, for the trace.
+        observer: says whether tasks report what they decide, and may look at the tasks.
         new_execution: makes the plan of a batch.
     """
 
     def __init__(
-        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, wants_told: bool,
+        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, observer: Observer,
         new_execution: NewExecution = IncrementalExecution,
     ):
         self.session = session
@@ -81,7 +82,7 @@ class QueryPlanner:
         self._output_mode = output_mode
         self._state_dir = state_dir
         self._run_id = run_id
-        self._wants_told = wants_told
+        self._observer = observer
         self._new_execution = new_execution
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = Sources.of_plan(session, analyzed)
@@ -97,7 +98,7 @@ class QueryPlanner:
         """The planner of another plan in the same run, after which this one is not needed any more."""
         self.stop()
         return QueryPlanner(
-            self.session, analyzed, self._output_mode, self._state_dir, self._run_id, self._wants_told, new_execution
+            self.session, analyzed, self._output_mode, self._state_dir, self._run_id, self._observer, new_execution
         )
 
     @cached_property
@@ -209,7 +210,8 @@ class QueryPlanner:
             accumulators=state.accumulators,
             state_variables=state.variables,
             unique_ids=context.unique_ids,
-            wants_told=self._wants_told,
+            wants_told=self._observer.wants_told,
+            observed=self._observer.task,
         ), state
 
     def has_state(self, context: MicroBatchExecutionContext) -> bool:

@@ -96,7 +96,7 @@ class StreamExecution(ABC):
         self.offset_log = OffsetSeqLog(f"{self.checkpoint}/offsets")
         self.commit_log = CommitLog(f"{self.checkpoint}/commits")
         self.planner = QueryPlanner(
-            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, observer.wants_told
+            session, write.analyzed, write.output_mode, f"{self.checkpoint}/state", self.run_id, observer
         )
         self.no_data_batches_enabled = sessions.flag(session, "spark.sql.streaming.noDataMicroBatches.enabled")
         self.min_batches_to_retain = int(self.conf("spark.sql.streaming.minBatchesToRetain") or 100)

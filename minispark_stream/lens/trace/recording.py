@@ -55,7 +55,7 @@ class Batch:
 class Recording:
     """The steps of a query. `engine` is "model" or "spark", `plan` the analysed plan as text; `note` says what is missing.
 
-    `code` has the lines in which the user has written the query, as far as they are known.
+    `query` has the lines in which the user has written the query, as far as they are known.
     """
 
     events: tuple[Event, ...]
@@ -63,7 +63,7 @@ class Recording:
     name: str | None = None
     plan: str | None = None
     note: str | None = None
-    code: str | None = None
+    query: str | None = None
 
     @property
     def batches(self) -> tuple[Batch, ...]:

@@ -1,4 +1,4 @@
-"""The events of a saved trace, which another program may have written: every field is checked before anything is drawn.
+"""A saved trace, which another program may have written: every field is checked before anything is drawn.
 
     event_of({"depth": -1, ..}, "event 3")      ValueError: event 3: depth must be a whole number from 0 to 100
 """
@@ -10,6 +10,28 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
+
+FORMAT = {"format": "minispark_stream trace", "version": 1}
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of the trace that a file contains.
+
+    Raises:
+        ValueError: `value` is not a trace, or not one that this version can read.
+    """
+    if not isinstance(value, Mapping) or value.get("format") != FORMAT["format"]:
+        raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
+    if value.get("version") != FORMAT["version"]:
+        raise ValueError(f"version {value.get('version')!r} is not supported, only {FORMAT['version']}")
+    check_texts(value, ("engine", "name", "plan", "note", "code"), "the trace")
+    if value.get("engine") not in ("model", "spark"):
+        raise ValueError(f'engine must be "model" or "spark", not {value.get("engine")!r}')
+    if not isinstance(value.get("events"), list):
+        raise ValueError("events must be a list")
+    events = tuple(event_of(e, f"event {i}") for i, e in enumerate(value["events"]))
+    texts = {name: value.get(name) for name in ("engine", "name", "plan", "note")}
+    return {"events": events, **texts, "query": value.get("code")}
 
 
 def event_of(value: Any, where: str) -> Event:

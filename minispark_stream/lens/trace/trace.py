@@ -11,6 +11,7 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
     trace.play()           in Jupyter: its rows, to drag, with sliders
     trace.to_pandas()                a row for each batch
     trace.fate({"word": "late"})     what happened to a row, and why
+    trace.code(step="walCommit")     the code of the engine that ran
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
     trace.event_time()               rows, watermarks and windows in the plane of batches and event times
     trace.join(), trace.sessions(), trace.watermarks(), trace.state_files(), trace.logs(), trace.files()
@@ -31,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.saved import check_texts, event_of
+from minispark_stream.lens.trace.saved import FORMAT, fields_of
 
 if TYPE_CHECKING:
     import graphviz
@@ -39,10 +40,9 @@ if TYPE_CHECKING:
 
     from minispark_stream.lens.view.fate import FateAnswer
     from minispark_stream.lens.view.play import Play
+    from minispark_stream.lens.view.shown_code import ShownCode
     from minispark_stream.lens.view.stepper import Stepper
     from minispark_stream.lens.view.timeline import Picture
-
-FORMAT = {"format": "minispark_stream trace", "version": 1}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Trace(Recording):
         moved = (e if e.trigger is None else replace(e, trigger=e.trigger + shift) for e in later.events)
         joined = (*self.events, *moved)
         return replace(
-            self, events=joined, name=self.name or later.name, plan=later.plan or self.plan, code=later.code or self.code
+            self, events=joined, name=self.name or later.name, plan=later.plan or self.plan, query=later.query or self.query
         )
 
     # -- files -------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ class Trace(Recording):
     def to_json(self) -> dict[str, Any]:
         """The trace as JSON values; `from_json` reads them."""
         head = {**FORMAT, "engine": self.engine, "name": self.name, "plan": self.plan, "note": self.note}
-        head |= {} if self.code is None else {"code": self.code}
+        head |= {} if self.query is None else {"code": self.query}
         return {**head, "events": [dict(vars(e)) for e in self.events]}
 
     def save(self, path: str | Path) -> Path:
@@ -92,18 +92,7 @@ class Trace(Recording):
         Raises:
             ValueError: `value` is something else.
         """
-        if not isinstance(value, Mapping) or value.get("format") != FORMAT["format"]:
-            raise ValueError(f'expected a JSON object with "format": "{FORMAT["format"]}"')
-        if value.get("version") != FORMAT["version"]:
-            raise ValueError(f"version {value.get('version')!r} is not supported, only {FORMAT['version']}")
-        check_texts(value, ("engine", "name", "plan", "note", "code"), "the trace")
-        if value.get("engine") not in ("model", "spark"):
-            raise ValueError(f'engine must be "model" or "spark", not {value.get("engine")!r}')
-        if not isinstance(value.get("events"), list):
-            raise ValueError("events must be a list")
-        events = tuple(event_of(e, f"event {i}") for i, e in enumerate(value["events"]))
-        name, plan, note, code = (value.get(one) for one in ("name", "plan", "note", "code"))
-        return Trace(events, value["engine"], name, plan, note, code)
+        return Trace(**fields_of(value))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each batch: rows in and out, watermark, state, late rows, and the milliseconds of each phase."""
@@ -137,6 +126,20 @@ class Trace(Recording):
             ask = f"and ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
             return FateAnswer((), note + ask)
         return answer(fates(self), row)
+
+    def code(self, batch: int | None = None, step: str | None = None) -> ShownCode:
+        """The code of the engine that ran in each step: its functions in the order of their first call, other lines folded.
+
+        Args:
+            batch: a batch id; if the batch ran again, its last run. None means the last batch.
+            step: only what ran in steps of this name. It must have been recorded (`trace="code"`).
+
+        Raises:
+            ValueError: the trace has no such batch, or the batch has no such step.
+        """
+        from minispark_stream.lens.view.shown_code import shown_code
+
+        return shown_code(self, batch, step)
 
     # -- pictures ----------------------------------------------------------------------------------------
 

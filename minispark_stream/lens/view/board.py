@@ -22,7 +22,7 @@ from minispark_stream.lens.view.merged_walk import Stop, completed
 from minispark_stream.lens.view.panels import PANELS
 from minispark_stream.lens.view.row_fates import RowFates
 from minispark_stream.lens.view.row_panels import NEW, rows_in
-from minispark_stream.lens.view.step_panel import recorded, said
+from minispark_stream.lens.view.step_panel import code, recorded, said
 from minispark_stream.lens.view.world import World
 
 
@@ -39,7 +39,7 @@ class Board:
 
     def fragments(self, stop: Stop) -> dict[str, str]:
         """Place -> HTML, for every place of the board that changes from stop to stop."""
-        return {"said": said(stop), "recorded": recorded(stop), **self.panels(stop)}
+        return {"said": said(stop), "recorded": recorded(stop), "code": code(stop), **self.panels(stop)}
 
     def panels(self, stop: Stop) -> dict[str, str]:
         """Panel name -> HTML, for every panel."""

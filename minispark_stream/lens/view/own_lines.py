@@ -26,7 +26,7 @@ class OwnLines:
 
     def __init__(self, recordings: Iterable[Recording]):
         recordings = tuple(recordings)
-        self._code = next((one.code for one in recordings if one.code and any(calls_of_a_query(one.code))), None)
+        self._code = next((one.query for one in recordings if one.query and any(calls_of_a_query(one.query))), None)
         self._operators = _operators(recordings)
 
     def data(self, steps: Iterable[str]) -> Mapping[str, Any] | None:

@@ -3,7 +3,7 @@
 //   (drawn: from which batch on the picture beside the steps is covered)
 //   (a step may have "asks": see lens/view/questions.js)
 //   query    {lines: HTML, steps: of each line}, if the lines of the user's query are known; a step then has the numbers of its lines, "own"
-//   about    step -> {what, why, code: HTML, lights: panels}      stories   the fates of rows, as numbers of pieces
+//   about    step -> {what, why: HTML, lights: panels}      stories   the fates of rows, as numbers of pieces
 // A step has only the panels that it changes; the others are those of the step before.
 
 const data = JSON.parse(document.getElementById("data").textContent), steps = data.steps;
@@ -101,8 +101,8 @@ function showTab(name) {
   }
   const now = steps[at], more = one("#more");
   more.setAttribute("aria-labelledby", "tab-" + open);
-  const text = open === "recorded" ? html(now.panels.recorded) : open === "yours" ? ownLines() : data.about[now.step][open] || "";
-  if (more.shown !== text) more.innerHTML = more.shown = text;
+  const text = ["recorded", "code"].includes(open) ? html(now.panels[open]) : open === "yours" ? ownLines() : data.about[now.step][open] || "";
+  if (more.shown !== text) { more.innerHTML = more.shown = text; more.scrollTop = 0; }
   if (open === "yours") lightOwn(now.own || []);
 }
 

@@ -6,7 +6,8 @@
                                                           In Spark: OffsetSeqLog.add · Execution flow (3)
 
 With two engines, their sentences are shown one below the other if they differ. What a step recorded in milliseconds since 1970
-is shown as a time; what it wrote to a log is shown as it is in the file. Whatever comes from the trace is escaped here.
+is shown as a time; what it wrote to a log is shown as it is in the file. Whatever comes from the trace is escaped here. If the
+code that ran was recorded, the tab Code shows that instead of the function of the step.
 """
 
 from __future__ import annotations
@@ -21,24 +22,25 @@ from minispark_stream.lens.trace.steps import Step
 from minispark_stream.lens.view.flow import title
 from minispark_stream.lens.view.merged_walk import Stop
 from minispark_stream.lens.view.sentences import narrate
+from minispark_stream.lens.view.shown_code import of_event
 from minispark_stream.lens.view.step_source import step_sources
 from minispark_stream.lens.view.style import breakable
 from minispark_stream.lens.view.words import duration_words, time_words
 
 WATERMARKS = frozenset(("watermark", "watermarkLate", "watermarkEviction", "output", "late_ms", "leaves_ms"))
 TIMES = WATERMARKS | {"timestamp", "min", "max", "avg"}  # what steps record under these names is a time
-IN_PANELS = ("rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where", "functions")  # in the panels
+IN_PANELS = (  # the panels show them
+    "rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where", "functions", "code",
+)
 
 
 def about(step: Step) -> dict[str, str]:
-    """What is the same whenever this step is shown, as HTML: what it is, why it exists, and its code."""
+    """What is the same whenever this step is shown, as HTML: what it is, and why it exists."""
     number, _, name = title(step.name).rpartition(" ")
-    source = step_sources()[step.name]
     return {
         "what": f"<h2><small>{escape(number)}</small> {escape(name)}</h2>",
         "why": f"<p>{_sentence(step.says)}</p><p><b>Why?</b> {escape(step.why)}</p>"
                f"<p class='where'>In Spark: <code>{breakable(step.spark)}</code> · {escape(step.document)}</p>",
-        "code": f"<p class='where'><code>{escape(source.where)}</code></p><pre class='code'>{source.html}</pre>",
     }
 
 
@@ -70,6 +72,13 @@ def recorded(stop: Stop) -> str:
     """What went in and out, as recorded, engine by engine."""
     events = _events(stop)
     return "".join(_raw(e, events) for e in events) or "<p class='note'>Nothing but what the panels show.</p>"
+
+
+def code(stop: Stop) -> str:
+    """The code that ran in this step, with what did not run folded; if it was not recorded, the function that is the step."""
+    source = step_sources()[stop.moment.event.step]
+    function = f"<p class='where'><code>{escape(source.where)}</code></p><pre class='code'>{source.html}</pre>"
+    return next(filter(None, map(of_event, _events(stop).values())), function)
 
 
 def _events(stop: Stop) -> dict[str, Event]:

@@ -165,7 +165,7 @@ class Runner:
             whole = spark_trace(self._spark_batches, plan=plan, error=error)
         else:
             whole = sum(self._traces, Trace((), "model", plan=plan))
-        return replace(whole, code=written(self._build) or whole.code)
+        return replace(whole, query=written(self._build) or whole.query)
 
 
 def _source_names(query: StreamingQuery) -> Sequence[str]:

@@ -25,7 +25,7 @@ def windowed(session, folder):
 
 
 windowed(mini, folder).writeStream.option("checkpointLocation", checkpoint).start()"""
-WRITTEN = replace(TRACE, code=CODE)
+WRITTEN = replace(TRACE, query=CODE)
 CUT = """[...document.querySelectorAll('.yours, .yours > *, [role=tab]')].filter(e => e.checkVisibility()
   && e.scrollWidth > e.clientWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
@@ -87,6 +87,6 @@ def test_without_lines_there_is_no_such_tab(browser: Browser, tmp_path: Path) ->
 
 def test_a_trace_keeps_the_lines_over_files_and_restarts(tmp_path: Path) -> None:
     assert Trace.load(WRITTEN.save(tmp_path / "t.json")) == WRITTEN
-    assert (TRACE + WRITTEN).code == CODE == (WRITTEN + TRACE).code
+    assert (TRACE + WRITTEN).query == CODE == (WRITTEN + TRACE).query
     with pytest.raises(ValueError, match="code must be text"):
         Trace.from_json({**TRACE.to_json(), "code": ["x"]})

@@ -71,7 +71,7 @@ def test_the_page_has_every_step_of_every_batch(tmp_path: Path) -> None:
     computed = 6  # of the 7 tries to run a batch one failed; addBatch is shown when it begins, and when it ends
     assert len(data["steps"]) == len(TRACE.events) + computed
     assert [s["step"] for s in data["steps"][:4]] == ["startQuery", "populateStartOffsets", "trigger", "latestOffset"]
-    assert set(data["steps"][0]["panels"]) == {"said", "recorded", *PANELS}
+    assert set(data["steps"][0]["panels"]) == {"said", "recorded", "code", *PANELS}
     assert ["".join(found) for found in re.findall(r"data-from='\d+' data-to='\d+'>([^<]*)<i>([^<]*)<", html)] == [
         "batch 0", "batch 1", "batch 2", "batch 3 ✗", "batch 3 again", "batch 4", "batch 5 no data",
     ]
