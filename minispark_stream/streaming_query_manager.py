@@ -155,6 +155,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         from minispark_stream.lens.trace.recorder import Recorder
         from minispark_stream.lens.trace.written import written_by_caller
 
+        sink.begin()
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         check_confs(self._session)
         recorder = Recorder(self._trace)

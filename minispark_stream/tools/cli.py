@@ -203,6 +203,7 @@ def parser() -> argparse.ArgumentParser:
 def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="directory or URI: a checkpoint, or the folder that a file sink wrote")
     parser.add_argument("--checkpoint", dest="of_sink", metavar="CP", help="whether a sink's folder fits this one")
+    parser.add_argument("--sink", metavar="OUT", help="the folder that the query of this checkpoint writes: what is in it")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--html", metavar="OUT", help="write a page")

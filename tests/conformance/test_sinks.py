@@ -377,6 +377,7 @@ def test_what_another_run_still_writes_stays_until_a_batch_is_committed(spark, m
     from minispark_stream.engine.sinks.file import FileStreamSink
 
     sink = FileStreamSink(SinkSpec(spark, spark.range(1), "json", {"path": str(tmp_path / "out")}, [], "append"))
+    sink.begin()
     others = tmp_path / "out" / f"_staging-{uuid.uuid4()}"
     others.mkdir()
     with pytest.raises(Exception, match="unlucky"):

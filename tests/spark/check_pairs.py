@@ -181,7 +181,7 @@ class Adds(StatefulProcessor):
         self.total: Any = make(self.variable, self.schema)
 
     def handleInputRows(self, key: Any, frames: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        old = (self.total.get() or (0,))[0] if self.total.exists() else 0
+        old = (self.total.get()[0] or 0) if self.total.exists() else 0  # null after a change of the fields in Avro
         total = old + sum(self.factor * int(frame.v.sum()) for frame in frames)
         self.total.update((total,))
         yield pd.DataFrame({"k": [key[0]], "n": [total]})

@@ -211,6 +211,12 @@ def test_a_trial_calls_the_functions(spark: SparkSession, counted: Path) -> None
     assert tree(counted / "checkpoint") == before
 
 
+def test_the_folder_of_a_new_sink_is_not_made(spark: SparkSession, counted: Path) -> None:
+    """With a manifest, even an empty one, the files that lie there already would not be seen any more."""
+    answer = check(spark, counted / "checkpoint", lambda s: windows()(s, counted), output_mode="append", sink=str(counted / "out"))
+    assert answer.outcome == "runs" and not (counted / "out").exists()
+
+
 def test_a_function_that_makes_no_query_is_not_planned(spark: SparkSession, counted: Path) -> None:
     for build, why in ((lambda s: None, "NoneType"), (lambda s: s.range(3), "not a stream")):
         answer = check(spark, counted / "checkpoint", build)

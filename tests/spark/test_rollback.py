@@ -1,5 +1,7 @@
 """A rollback on real Spark: batches are taken back, new code runs instead of them, and the result is that of a run that was never
 rolled back, also after two more restarts, which load the state from the disk.
+
+`MINISPARK_ROLLBACK=all` also plays the kinds of ALSO.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, inspect, rollback
 from minispark_stream.tools.compare.prepared import confs_set
+from tests.spark.check_pairs import Adds
 
 FILES, MORE = 4, 8  # files of the batches that stay; with those that are taken back
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -27,6 +31,17 @@ KINDS: dict[str, Mapping[str, str]] = {
     "count": {}, "left outer join": {}, "file sink": {},
     "changelogs": {"spark.sql.streaming.stateStore.providerClass": ROCKSDB, ROCKSDB_CONF: "true"},
 }
+FORMAT_2 = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB, ROCKSDB_CONF: "true",
+            "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
+ALSO: dict[str, Mapping[str, str]] = {
+    "windows": {}, "deduplication": {}, "sessions": {}, "limit": {}, "windows of windows": {}, "two sources": {}, "pandas with state": {},
+    "zips": {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}, "format 2": FORMAT_2, "transformWithState": FORMAT_2,
+    "compacted logs": {f"spark.sql.streaming.{log}.log.compactInterval": "3" for log in ("fileSource", "fileSink")},
+    "file checksums": {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "true"},
+}
+PLAYED = KINDS | ALSO if os.environ.get("MINISPARK_ROLLBACK") == "all" else KINDS
+FILE_SINK = ("file sink", "compacted logs")
+APPEND = ("left outer join", "windows", "deduplication", "sessions", "limit", "windows of windows", *FILE_SINK)
 
 
 def feed(folder: Path, batches: range) -> None:
@@ -38,15 +53,48 @@ def feed(folder: Path, batches: range) -> None:
         (folder / f".{i}").rename(folder / f"{i}.json")
 
 
+def arrive(home: Path, batches: range) -> None:
+    for folder in ("in", "in2"):
+        feed(home / folder, batches)
+
+
+def adds(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    total = (state.get[0] if state.exists else 0) + sum(int(frame.v.sum()) for frame in frames)
+    state.update((total,))
+    yield pd.DataFrame({"k": [key[0]], "v": [total]})
+
+
 def build(session: Any, kind: str, home: Path, factor: int) -> DataFrame:
-    rows = session.readStream.schema("k string, v long, ts timestamp").option("maxFilesPerTrigger", 1).json(str(home / "in"))
-    rows = rows.withColumn("v", F.col("v") * factor)  # what the new code does otherwise
-    if kind == "left outer join":
-        timed = rows.withWatermark("ts", "2 minutes")
-        right = timed.where("v % 2 = 0").select(F.col("k").alias("k2"), F.col("v").alias("v2"), F.col("ts").alias("ts2"))
-        near = "k = k2 and ts2 >= ts - interval 1 minute and ts2 <= ts + interval 1 minute"
-        return timed.join(right, F.expr(near), "leftOuter").select("k", "v", "v2")
-    return rows.select("k", "v") if kind == "file sink" else rows.groupBy("k").agg(F.sum("v").alias("v"))
+    def read(folder: str) -> DataFrame:
+        rows = session.readStream.schema("k string, v long, ts timestamp").option("maxFilesPerTrigger", 1).json(str(home / folder))
+        return rows.withColumn("v", F.col("v") * factor)  # what the new code does otherwise
+
+    rows = read("in")
+    timed = rows.withWatermark("ts", "2 minutes")
+    total = F.sum("v").alias("v")
+    match kind:
+        case "left outer join":
+            right = timed.where("v % 2 = 0").select(F.col("k").alias("k2"), F.col("v").alias("v2"), F.col("ts").alias("ts2"))
+            near = "k = k2 and ts2 >= ts - interval 1 minute and ts2 <= ts + interval 1 minute"
+            return timed.join(right, F.expr(near), "leftOuter").select("k", "v", "v2")
+        case "windows":
+            return timed.groupBy(F.window("ts", "2 minutes"), "k").agg(total)
+        case "deduplication":
+            return timed.withColumn("v", F.col("v") / 2).dropDuplicates(["k", "v"])
+        case "sessions":
+            return timed.groupBy(F.session_window("ts", "90 seconds"), "k").agg(total)
+        case "limit":
+            return rows.limit(17)
+        case "windows of windows":
+            small = timed.groupBy(F.window("ts", "1 minute")).agg(total)
+            return small.groupBy(F.window(F.window_time("window"), "2 minutes")).agg(total)
+        case "two sources":
+            return rows.union(read("in2")).groupBy("k").agg(total)
+        case "pandas with state":
+            return rows.groupBy("k").applyInPandasWithState(adds, "k string, v long", "total long", "update", "NoTimeout")
+        case "transformWithState":
+            return rows.groupBy("k").transformWithStateInPandas(Adds(), "k string, n long", "update", "none")
+    return rows.select("k", "v") if kind in FILE_SINK else rows.groupBy("k").agg(total)
 
 
 def run(session: Any, kind: str, home: Path, checkpoint: Path, factor: int) -> dict[int, list[str]]:
@@ -57,21 +105,21 @@ def run(session: Any, kind: str, home: Path, checkpoint: Path, factor: int) -> d
         found[batch_id] = sorted(str(tuple(row)) for row in data.collect())
 
     writer = build(session, kind, home, factor).writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    writer = writer.outputMode("update" if kind in ("count", "changelogs") else "append")
-    query = (writer.format("json").option("path", str(home / "out")) if kind == "file sink" else writer.foreachBatch(keep)).start()
+    writer = writer.outputMode("append" if kind in APPEND else "update")
+    query = (writer.format("json").option("path", str(home / "out")) if kind in FILE_SINK else writer.foreachBatch(keep)).start()
     query.awaitTermination()
     return found
 
 
 def everything(session: Any, kind: str, home: Path, checkpoint: Path, take_back: bool, damage: Any = None) -> dict[int, list[str]]:
     """Some batches with old code, new code after them, and two restarts; with or without a detour over the old code."""
-    feed(home / "in", range(FILES))
+    arrive(home, range(FILES))
     found = run(session, kind, home, checkpoint, 1)
     last = inspect(str(checkpoint)).batches[-1].batch_id  # a join also has batches without data
-    feed(home / "in", range(FILES, MORE))
+    arrive(home, range(FILES, MORE))
     if take_back:
         run(session, kind, home, checkpoint, 1)
-        sink = home / "out" if kind == "file sink" else None
+        sink = home / "out" if kind in FILE_SINK else None
         copy = checkpoint.with_name("copy")
         rollback(checkpoint, last, to=copy, sink=sink)
         if damage:
@@ -79,9 +127,9 @@ def everything(session: Any, kind: str, home: Path, checkpoint: Path, take_back:
         checkpoint = copy
     found |= run(session, kind, home, checkpoint, 100)
     for i in (MORE, MORE + 1):
-        feed(home / "in", range(i, i + 1))
+        arrive(home, range(i, i + 1))
         found |= run(session, kind, home, checkpoint, 100)
-    if kind == "file sink":
+    if kind in FILE_SINK:
         found = {0: sorted(str(tuple(row)) for row in SparkSession.active().read.json(str(home / "out")).collect())}
     return found
 
@@ -101,11 +149,11 @@ def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Any
         yield spark if request.param == "spark" else MiniSparkSession(spark)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PLAYED)
 def test_after_a_rollback_the_query_goes_on_as_if_it_had_never_run_on(
     session: Any, spark: SparkSession, spark_files: Any, tmp_path: Path, kind: str
 ) -> None:
-    with confs_set(spark, KINDS[kind]):
+    with confs_set(spark, PLAYED[kind]):
         homes = [tmp_path / "straight", tmp_path / "back"]
         for home in homes:
             home.mkdir()

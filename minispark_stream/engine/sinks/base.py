@@ -96,6 +96,9 @@ class Sink(ABC):
     def spark_name(self) -> str:
         return self.description
 
+    def begin(self) -> None:
+        """Make what must be there when a query starts. A sink that is only planned with makes nothing."""
+
     @abstractmethod
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
         """Write one batch.

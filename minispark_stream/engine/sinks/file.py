@@ -78,9 +78,11 @@ class FileStreamSink(Sink):
         retention_ms = time_string_as_ms(session, options["retention"]) if "retention" in options else math.inf
         conf = CompactionConf(*sessions.compaction_confs(session, "fileSink"))
         self.log = FileStreamSinkLog(f"{self._path.toString()}/{FOLDER}", conf, retention_ms)
+        self._has_committed = False
+
+    def begin(self) -> None:
         if not self.log.files.exists(""):  # if it is a file, the first batch fails, as in Spark
             self.log.files.mkdirs()
-        self._has_committed = False
 
     def add_batch(self, batch_id: int, data: DataFrame) -> None:
         latest = self.log.get_latest_batch_id()

@@ -101,8 +101,8 @@ def check_or_write(
     stored = read_operator_metadata(state_dir, operator_id)
     paths = stored.stores[0].schema_paths if stored and stored.stores else ()
     files: list[Sequence[Family]] = []
+    is_new = True
     if stored is not None and stored.properties is not None and paths:
-        check_properties(session, stored.properties, found)
         files = [read_column_families(state_dir, path) for path in paths]
         try:
             families, is_new = evolved(session, files, families, is_in_avro(session))
@@ -111,10 +111,11 @@ def check_or_write(
                 raise
             logger.warning("stateSchemaCheck is off: %s", e)
             families, is_new = with_last_ids(files, families), False
-        if not is_new:
-            return paths, [*files, families]
-    path = write_column_families(state_dir, operator_id, DEFAULT_STORE_NAME, batch_id, families)
-    return (*paths, path), [*files, families]
+    if is_new:
+        paths = (*paths, write_column_families(state_dir, operator_id, DEFAULT_STORE_NAME, batch_id, families))
+    if stored is not None and stored.properties is not None and files:
+        check_properties(session, stored.properties, found)  # as in Spark, after the schemas
+    return paths, [*files, families]
 
 
 def check_properties(session: SparkSession, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:  # (3)

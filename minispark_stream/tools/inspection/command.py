@@ -7,6 +7,7 @@
     inspect CHECKPOINT --key '{"word": "be"}'            the rows with a key (or --key be: the first key column)
     inspect CHECKPOINT --diff 6 7                        what batch 6 changed
     inspect OUT --checkpoint CHECKPOINT                  the folder that a file sink wrote, and whether the two fit
+    inspect CHECKPOINT --sink OUT                        the same
 
 The exit code of a report, and of `why CHECKPOINT`, is 0 if nothing is wrong, 1 if a restart fails, 2 if there is something to
 look at, and 3 if this cannot be told. Of the folder of a file sink, it is 1 if a reader or the query fails. It is also 3 if the
@@ -31,6 +32,8 @@ from minispark_stream.tools.inspection.text import changes_to_text, rows_to_text
 def run(args: argparse.Namespace) -> int:
     """Returns the exit code."""
     try:
+        if args.sink is not None:
+            args.checkpoint, args.of_sink = args.sink, args.checkpoint
         if args.of_sink is not None or is_sink_folder(args.checkpoint):
             return _sink(args)
         report = inspect(args.checkpoint, max_bytes=args.max_bytes)

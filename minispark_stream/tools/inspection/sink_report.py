@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import is_compact
+from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER
 from minispark_stream.lens.view.words import one_line, plural
 from minispark_stream.tools.inspection.contents import Finding
 from minispark_stream.tools.inspection.report import as_json
@@ -51,6 +52,15 @@ class SinkReport:
         levels = {finding.level for finding in self.findings}
         return 1 if "error" in levels else 3 if self.not_known else 2 if "warning" in levels else 0
 
+    @property
+    def reader(self) -> str:
+        """What whoever reads the folder as Spark does gets to see."""
+        if any(one.level == "error" and one.where != FOLDER for one in self.findings):  # that of FOLDER is the query's
+            return "fails: see the findings"
+        if self.elsewhere:
+            return f"looks for {plural(len(self.elsewhere), 'file')} in another folder"
+        return f"sees {plural(len(self.listed), 'file')}; not those in no entry: {len(self.unlisted):,}"
+
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(as_json(self), ensure_ascii=False, indent=indent).encode("utf-8", "replace").decode("utf-8")
 
@@ -59,6 +69,7 @@ class SinkReport:
         lines = [
             f"sink       {self.path}",
             f"manifest   {'no entry' if newest is None else f'the newest batch is {newest}'}",
+            f"reader     {self.reader}",
             f"files      {len(self.listed):,} listed: {len(self.missing):,} of them missing, {len(self.other_size):,} with "
             f"another size, {len(self.elsewhere):,} in other folders; {len(self.unlisted):,} in no entry",
         ]

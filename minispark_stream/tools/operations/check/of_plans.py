@@ -45,7 +45,7 @@ def of_plans(before: Description, after: Description, complete: bool) -> Iterato
 
 def _of_operator(old: Operator, new: Operator) -> Iterator[Difference]:
     where = f"operator {new.operator_id} ({new.kind})"
-    changed = {n for n in (*old.facts, *new.facts) if old.facts.get(n) != new.facts.get(n)}
+    changed = {n for n in (*old.facts, *new.facts) if old.facts.get(n, ()) != new.facts.get(n, ())}
     for name in sorted(changed):
         was, now = old.facts.get(name, ()), new.facts.get(name, ())
         match name:

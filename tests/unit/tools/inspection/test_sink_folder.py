@@ -63,13 +63,16 @@ def test_a_whole_folder(out: Path, checkpoint: Path, capsys: pytest.CaptureFixtu
         *((str(i), None) for i in range(9)), ("9.compact", 10), ("10", 1), ("11", 0), ("12", 1),
     ]
     assert report.listed == tuple(f"k=a b/part-{i}" for i in range(13) if i != 11) and report.unlisted == ()
-    assert main(["inspect", str(out), "--checkpoint", str(checkpoint)]) == main(["inspect", str(out)]) == 0
-    assert capsys.readouterr().out == f"{report}\n" * 2
+    for arguments in ([str(out), "--checkpoint", str(checkpoint)], [str(checkpoint), "--sink", str(out)], [str(out)]):
+        assert main(["inspect", *arguments]) == 0
+    assert capsys.readouterr().out == f"{report}\n" * 3
+    assert report.reader == "sees 12 files; not those in no entry: 0"
     assert "12 listed: 0 of them missing" in str(report) and "9.compact   10 files of all batches so far" in str(report)
 
 
 def test_each_file_is_named(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (out / "k=a b/part-1").unlink()
+    assert inspect_sink(out).reader == "fails: see the findings"
     (out / "k=a b/part-2").write_text("abcd")
     (out / "k=a b/part-killed").touch()
     (out / "checkpoint/offsets").mkdir(parents=True)
