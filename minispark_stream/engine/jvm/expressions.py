@@ -69,9 +69,10 @@ def positional(*schemas: StructType) -> StructType:
     return result
 
 
-def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: JavaObject) -> JavaObject:
-    """`expression AS name`, under a given expression id."""
+def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: JavaObject | None = None) -> JavaObject:
+    """`expression AS name`, under a given expression id, or under a new one."""
     make = scala.java_class(session, "Alias")
+    expr_id = expr_id or scala.companion(session, "NamedExpression").newExprId()
     nothing = scala.seq(session, [])
     return make(expression, name, expr_id, nothing, scala.none(session), nothing)
 

@@ -182,6 +182,8 @@ def statistics_of_nothing(session: SparkSession, attributes: JavaObject) -> Java
 class Renaming:
     """The same rows under the (name, expression id) pairs of another plan's attributes, column by column.
 
+    An id may be None, for a new one, unless the rows are a relation of files.
+
     A relation of files takes the ids itself, and other plans get a Project on top: Spark's optimizer would remove a Project
     that only renames the columns of files. A source mostly has the same columns in each batch; then the new attributes are
     reused.

@@ -118,16 +118,16 @@ class StreamingDeduplicate(StatefulOperator):
         leaves_ms = watermarks.eviction_ms if self.delay_ms is not None or self.key_event_time is not None else None
         return Decision(KEYS, self.late_ms(watermarks), (leaves_ms,), self.delay_ms, CHANGED)
 
+    def arguments(self, context: BatchContext) -> dict[str, Any]:
+        """Those of its task."""
+        return {
+            **context.of_task(self, self.tasks), "positions": self.positions, "keys": without_names(self.keys),
+            "event_time": self.event_time, "key_event_time": self.key_event_time, "delay_ms": self.delay_ms,
+        }
+
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
-        task = Deduplicate(
-            **context.of_task(self, self.tasks),
-            positions=self.positions,
-            keys=without_names(self.keys),
-            event_time=self.event_time,
-            key_event_time=self.key_event_time,
-            delay_ms=self.delay_ms,
-        )
+        task = Deduplicate(**self.arguments(context))
         rows = context.rows(children[0])
         columns = scala.items(rows.output())
         shuffled = physical.by_key(session, rows, [columns[i] for i in self.positions], task.info.num_partitions)

@@ -21,8 +21,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 def with_partition(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject], partitions: int) -> JavaObject:
     """The rows of a physical plan with one more column, the partition into which a shuffle by `keys` would put each."""
     hashed = scala.java_class(session, "HashPartitioning")(scala.seq(session, keys), partitions)
-    new_id = scala.companion(session, "NamedExpression").newExprId()
-    partition = expressions.alias(session, hashed.partitionIdExpression(), "partition", new_id)
+    partition = expressions.alias(session, hashed.partitionIdExpression(), "partition")
     return physical.projected(session, rows, scala.seq(session, [*scala.items(rows.output()), partition]))
 
 

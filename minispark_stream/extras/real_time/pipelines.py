@@ -29,7 +29,6 @@ from minispark_stream.engine.jvm import expressions, physical, plans, scala, ses
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.operators.event_times import several_event_times
 from minispark_stream.engine.operators.streaming_deduplicate import StreamingDeduplicate
@@ -123,12 +122,7 @@ class PipelinedExecution(IncrementalExecution):
         channel = self._pipelines.channel(operator, rows)
         partitions = operator.partitions(context.num_partitions)
         task = LowLatencyDeduplicate(
-            **context.of_task(operator, operator.tasks),
-            positions=operator.positions,
-            keys=without_names(operator.keys),
-            event_time=operator.event_time,
-            key_event_time=operator.key_event_time,
-            delay_ms=operator.delay_ms,
+            **operator.arguments(context),
             channel=channel,
             senders=self._pipelines.send(context, channel, rows, [columns[i] for i in operator.positions], partitions),
         )

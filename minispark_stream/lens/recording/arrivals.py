@@ -146,9 +146,8 @@ class Arrivals:
         if taken is None:
             return self._no_rows(leaf.empty)
         *columns, _, row = scala.items(taken.plan.output())
-        new_id = scala.companion(self._session, "NamedExpression").newExprId()
         without_file = plans.project(self._session, [*columns, row], taken.plan)
-        return plans.rename(self._session, without_file, [*leaf.attributes, (_ROW, new_id)])
+        return plans.rename(self._session, without_file, [*leaf.attributes, (_ROW, None)])
 
     def _no_rows(self, plan: JavaObject) -> JavaObject:
         return plans.analyzed(plans.of_rows(self._session, plan).withColumn(_ROW, F.lit(None).cast("string")))

@@ -90,8 +90,7 @@ def emitted_plan(execution: IncrementalExecution, operator: StatefulOperator, ro
     schema = expressions.positional(expressions.struct_type(attributes))
     rows = _frame(session, schema, [one.rows for one in reports if one.what == EMITTED])
     numbered = rows.withColumn(_NUMBER, F.concat(F.lit(f"operator {operator.operator_id}:"), F.col(_NUMBER)))
-    new_id = scala.companion(session, "NamedExpression").newExprId()
-    plan = plans.rename(session, plans.analyzed(numbered), [*((a.name(), a.exprId()) for a in attributes), (row, new_id)])
+    plan = plans.rename(session, plans.analyzed(numbered), [*((a.name(), a.exprId()) for a in attributes), (row, None)])
     return _evaluated(session, of_aggregation, plan) if of_aggregation else plan
 
 
