@@ -317,9 +317,3 @@ def test_which_of_two_refusals_comes_first(engines: dict[str, Any], spark: Spark
     with confs_set(spark, case[3]):
         theirs, ours = (refusal(session, case, tmp_path / engine, mode) for engine, session in engines.items())
     assert ours == theirs and case[-1] in ours[1]
-
-
-def test_the_model_says_that_it_has_no_aggregations_here(mini: MiniSparkSession, tmp_path: Path) -> None:
-    query = start(LowLatencyMemoryStream(mini, SCHEMA).to_df().groupBy("k").count(), tmp_path)
-    with pytest.raises(StreamingQueryException, match="minispark_stream cannot run Aggregate in a query with state in real-time mode"):
-        query.awaitTermination(60)

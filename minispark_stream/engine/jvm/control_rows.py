@@ -9,9 +9,13 @@ A control row has nulls, and something in its last column, `control`, which is n
     generate       explode(if (isnull(control)) e else array(null))       one row for a control row
     join           an inner join becomes an outer one, and a filter drops the rows of data without a match
     observe        count(if (isnull(control)) 1 else null)                nulls do not count
+    aggregate      the control column is one more key
+    expand         each copy of a row has it
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, StructType
@@ -88,11 +92,35 @@ def join(session: SparkSession, plan: JavaObject, children: list[JavaObject], co
 
 def observe(session: SparkSession, plan: JavaObject, control: JavaObject, child: JavaObject) -> JavaObject:
     """CollectMetrics, whose aggregate functions get nulls for control rows."""
-    metrics = scala.seq(session, [_observed(session, metric, control) for metric in scala.items(plan.metrics())])
+    metrics = scala.seq(session, [_aggregated(session, metric, control) for metric in scala.items(plan.metrics())])
     return scala.call(plan.copy, **scala.fields(plan) | {"metrics": metrics, "child": child})
 
 
-def _observed(session: SparkSession, expression: JavaObject, control: JavaObject) -> JavaObject:
+def aggregate(session: SparkSession, plan: JavaObject, control: JavaObject, child: JavaObject) -> JavaObject:
+    """An Aggregate, which computes nothing for control rows; the control column is the last one of its keys and its columns."""
+    keys = scala.items(plan.groupingExpressions())
+    computed = [key for key in keys if not expressions.is_column(key)]
+    columns = [_aggregated(session, column, control, computed) for column in scala.items(plan.aggregateExpressions())]
+    changed = {
+        "groupingExpressions": scala.seq(session, [*(_aggregated(session, key, control, computed) for key in keys), control]),
+        "aggregateExpressions": scala.seq(session, [*columns, control]), "child": child,
+    }
+    return scala.call(plan.copy, **scala.fields(plan) | changed)
+
+
+def expand(session: SparkSession, plan: JavaObject, control: JavaObject, child: JavaObject) -> JavaObject:
+    """An Expand, in which each copy of a row has the control column as its last one."""
+    copies = [scala.seq(session, [*scala.items(one), control]) for one in scala.items(plan.projections())]
+    output = scala.seq(session, [*scala.items(plan.output()), control])
+    return plan.copy(scala.seq(session, copies), output, child)
+
+
+def _aggregated(
+    session: SparkSession, expression: JavaObject, control: JavaObject, keys: Sequence[JavaObject] = ()
+) -> JavaObject:
+    """An expression, whose aggregate functions get nulls for control rows, as do those `keys` that are in it."""
+    if any(key.semanticEquals(expression) for key in keys):
+        return for_data(session, expression, control)
     children = scala.items(expression.children())
     if scala.class_name(expression) == "AggregateExpression":
         function = expression.aggregateFunction()
@@ -100,10 +128,13 @@ def _observed(session: SparkSession, expression: JavaObject, control: JavaObject
         made = [_of_data(session, argument, control) for argument in arguments]
         if made and all(argument.foldable() for argument in arguments):  # count(1)
             made[0] = for_data(session, made[0], control)
-        return expression.withNewChildren(scala.seq(session, [function.withNewChildren(scala.seq(session, made))]))
+        conditions = [for_data(session, condition, control) for condition in children[1:]]
+        return expression.withNewChildren(
+            scala.seq(session, [function.withNewChildren(scala.seq(session, made)), *conditions])
+        )
     if not children:
         return expression
-    return expression.withNewChildren(scala.seq(session, [_observed(session, child, control) for child in children]))
+    return expression.withNewChildren(scala.seq(session, [_aggregated(session, child, control, keys) for child in children]))
 
 
 def _of_data(session: SparkSession, expression: JavaObject, control: JavaObject) -> JavaObject:

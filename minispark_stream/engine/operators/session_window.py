@@ -60,7 +60,7 @@ class SessionWindowAggregation(StreamingAggregation):
 
     session: int
     order: JavaObject = field(repr=False, compare=False)
-    operator_name = "sessionWindowStateStoreSaveExec"
+    operator_name: str = "sessionWindowStateStoreSaveExec"
     in_words = "session window aggregations"
 
     @property

@@ -32,6 +32,8 @@ from minispark_stream.engine.operators.base import BatchContext, StatefulOperato
 from minispark_stream.engine.operators.event_times import event_time_column, event_time_names
 from minispark_stream.engine.operators.session_window import SessionWindowAggregation
 from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
+from minispark_stream.engine.plan.real_time_leaf import control_of
+from minispark_stream.engine.state.operator_state_metadata import AGGREGATION, AGGREGATION_IN_REAL_TIME
 
 STATE_FORMAT = "spark.sql.streaming.aggregation.stateFormatVersion"
 
@@ -71,6 +73,9 @@ def compile_aggregate(
     is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
     partial = below if is_session else below[1:]  # without sessions, there is another merge below restore
     grouping = scala.items(merge.groupingExpressions())
+    end_of_keys = len(grouping)
+    if (control := control_of(merge)) is not None:  # in real-time mode; it is the last one, and not in the state
+        grouping = grouping[:-1]
     rows = state_schema(session, expressions.struct_type(scala.items(merge.output())))
     common = {  # (2)
         "operator_id": operator_id,
@@ -85,8 +90,10 @@ def compile_aggregate(
     }
     width = len(grouping)
     if not is_session:  # (3)
-        keys, values = StructType(rows.fields[:width]), StructType(rows.fields[width:])
-        return StreamingAggregation(keys=keys, values=values, shuffle_keys=tuple(grouping), **common)
+        keys, values = StructType(rows.fields[:width]), StructType(rows.fields[end_of_keys:])
+        name = AGGREGATION if control is None else AGGREGATION_IN_REAL_TIME
+        shuffle_keys = tuple(grouping)
+        return StreamingAggregation(operator_name=name, keys=keys, values=values, shuffle_keys=shuffle_keys, **common)
     position = [a.exprId().id() for a in grouping].index(save.sessionExpression().exprId().id())
     without_session = [i for i in range(width) if i != position]
     start = StructField("sessionStartTime", TimestampType(), nullable=False)

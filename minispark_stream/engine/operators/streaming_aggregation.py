@@ -53,6 +53,7 @@ from minispark_stream.engine.operators.event_times import several_event_times
 from minispark_stream.engine.operators.state_store_restore import StateStoreRestore
 from minispark_stream.engine.operators.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.state.operator_state_metadata import AGGREGATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ class StreamingAggregation(StatefulOperator):
     partial: tuple[JavaObject, ...] = field(repr=False, compare=False)
     merge: JavaObject = field(repr=False, compare=False)
     final: JavaObject = field(repr=False, compare=False)
-    operator_name = "stateStoreSave"
+    operator_name: str = AGGREGATION
     in_words = "aggregations"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:

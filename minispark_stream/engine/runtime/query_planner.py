@@ -167,12 +167,19 @@ class QueryPlanner:
 
     def plan(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> IncrementalExecution:  # (4)
         """The plan of one batch; before the first batch of a run, the state is checked, too."""
-        template = self.template(context, new_data)
-        batch, state = self._batch(context, template)
-        execution = self._new_execution(template, batch, new_data)
+        execution = self.plan_without_check(context, new_data)
         if context.is_first_of_run:
-            self._check_state(template.operators, state, context.batch_id)
+            assert self._state is not None
+            self._check_state(execution.template.operators, self._state, context.batch_id)
         return execution
+
+    def plan_without_check(
+        self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]
+    ) -> IncrementalExecution:
+        """The plan of one batch, which touches no state."""
+        template = self.template(context, new_data)
+        batch, _ = self._batch(context, template)
+        return self._new_execution(template, batch, new_data)
 
     def check(self, context: MicroBatchExecutionContext) -> Mapping[int, StateVariables]:
         """Refuse what the first batch of a run would refuse before it reads, if every source had new rows for it.

@@ -37,7 +37,7 @@ from minispark_stream.engine.state.state_store import state_error
 
 logger = logging.getLogger(__name__)
 
-IN_MICRO_BATCHES = {"StatefulStreamlineAggregate": "stateStoreSave"}  # an operator of real-time mode -> its like
+AGGREGATION, AGGREGATION_IN_REAL_TIME = "stateStoreSave", "StatefulStreamlineAggregate"  # both have the same state
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
         )
         raise state_error(condition, text, "42K03", OpsInCurBatchSeq=after)
     stored = _stored_operators(state_dir) if batch_id > 0 else {}
-    if stored and {id_: IN_MICRO_BATCHES.get(name, name) for id_, name in stored.items()} != now:
+    if stored and _in_micro_batches(stored) != _in_micro_batches(now):
         condition = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
         before = _pairs(stored)
         text = (
@@ -177,6 +177,10 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
         raise state_error(condition, text, "42K03", OpsInMetadataSeq=before, OpsInCurBatchSeq=after)
     for metadata in current:
         write_operator_metadata(state_dir, metadata, batch_id)
+
+
+def _in_micro_batches(operators: Mapping[int, str]) -> dict[int, str]:
+    return {id_: AGGREGATION if name == AGGREGATION_IN_REAL_TIME else name for id_, name in operators.items()}
 
 
 def _stored_operators(state_dir: str) -> dict[int, str]:

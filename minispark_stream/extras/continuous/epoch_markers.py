@@ -10,7 +10,8 @@ analysed plan,
 2. a projection keeps the column, and computes nothing for a control row (for Python UDFs, see python_udfs.py);
 3. a filter lets every control row pass;
 4. a join with a table lets it pass without a match, `explode` makes one row of it, and `observe` does not see it;
-5. the names of views and aliases are removed, because the columns are known by their ids.
+5. the names of views and aliases are removed, because the columns are known by their ids;
+6. the column is one more key of an aggregation, whose functions see nothing of a control row.
 
     Project [upper(k) AS u]          Project [if (isnull(control)) upper(k) else null AS u, control]
       Filter (v > 1)          ->       Filter (isnotnull(control) OR v > 1)
@@ -100,9 +101,13 @@ class _WithControlRows:
                 made = control_rows.generate(self._session, plan, control, stream)
             case "Join":
                 made = control_rows.join(self._session, plan, below, control)
+            case "Aggregate":  # (6)
+                return control_rows.aggregate(self._session, plan, control, stream)
+            case "Expand":
+                return control_rows.expand(self._session, plan, control, stream)
             case "CollectMetrics":
                 return control_rows.observe(self._session, plan, control, stream)
-            case "Union" | "EventTimeWatermark" | "ResolvedHint":
+            case "Union" | "EventTimeWatermark" | "ResolvedHint" | "Distinct":
                 return plans.with_children(self._session, plan, below)
             case "Deduplicate":  # the column is none of its keys
                 return plan.copy(plan.keys(), stream, scala.none(self._session))
@@ -113,7 +118,7 @@ class _WithControlRows:
         return plans.project(self._session, [*scala.items(plan.output()), control], made)
 
     def _for_data(self, column: JavaObject, control: JavaObject) -> JavaObject:
-        if scala.class_name(column) != "Alias":
+        if scala.class_name(column) != "Alias" or expressions.is_column(column.child()):
             return column
         value = control_rows.for_data(self._session, self._computed(self._session, column.child(), control), control)
-        return expressions.alias(self._session, value, column.name(), column.exprId())
+        return column.withNewChildren(scala.seq(self._session, [value]))

@@ -3,6 +3,9 @@
 Models: nothing of Spark.
 
     with_partition(session, rows, keys, 3)    the rows of a physical plan, and pmod(hash(keys), 3)
+    with_number(session, rows, expr_id)       the rows of a physical plan, and a number that each has for itself
+    row_by_row(session, node, number, ...)    an aggregation that emits a group when the next one begins
+    with_way_back(session, rows, at)          the rows of a physical plan, with what comes back from its end in a control row
     empty_partitions(session, 3)              an RDD of 3 partitions without rows
     together(session, [rdd, rdd])             the partitions of both as those of one RDD
     free_slots(session)                       how many tasks can start now
@@ -10,19 +13,69 @@ Models: nothing of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import expressions, physical, plans, scala
+from minispark_stream.engine.jvm import control_rows, expressions, physical, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
 
-def with_partition(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject], partitions: int) -> JavaObject:
+def with_partition(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], partitions: int) -> JavaObject:
     """The rows of a physical plan with one more column, the partition into which a shuffle by `keys` would put each."""
-    hashed = scala.java_class(session, "HashPartitioning")(scala.seq(session, keys), partitions)
+    hashed_keys = keys or [scala.companion(session, "Literal").TrueLiteral()]  # without keys, there is one partition
+    hashed = scala.java_class(session, "HashPartitioning")(scala.seq(session, hashed_keys), partitions)
     partition = expressions.alias(session, hashed.partitionIdExpression(), "partition")
     return physical.projected(session, rows, scala.seq(session, [*scala.items(rows.output()), partition]))
+
+
+def with_number(session: SparkSession, rows: JavaObject, expr_id: JavaObject) -> JavaObject:
+    """The rows of a physical plan with one more column, which is different in each row."""
+    unique = scala.java_class(session, "MonotonicallyIncreasingID")()
+    number = expressions.alias(session, unique, "number", expr_id)
+    return physical.projected(session, rows, scala.seq(session, [*scala.items(rows.output()), number]))
+
+
+def row_by_row(
+    session: SparkSession, node: JavaObject, number: JavaObject, rdd: JavaObject, columns: JavaObject, emits_number: bool = True
+) -> JavaObject:
+    """An aggregation of the rows of an RDD that have the same keys and the same `number`, and are next to each other.
+
+    A hash aggregation emits its first row after it has seen the last one; one of sorted rows emits a group when the next one
+    begins. So Spark is told that the rows are sorted.
+
+    Args:
+        node: the aggregation without the number, hashing or sorting.
+        columns: the attributes of the rows (a Scala Seq).
+        emits_number: whether the number is among the columns of the result, after the keys.
+    """
+    fields = scala.fields(node)
+    keys, results = scala.items(fields["groupingExpressions"]), scala.items(fields["resultExpressions"])
+    if emits_number:
+        results.insert(len(keys), number)
+    keys.append(number)
+    order = scala.seq(session, [expressions.ascending(session, key) for key in keys])
+    return scala.call(scala.java_class(session, "SortAggregateExec"), **fields | {
+        "requiredChildDistributionExpressions": scala.none(session),
+        "groupingExpressions": scala.seq(session, keys), "resultExpressions": scala.seq(session, results),
+        "initialInputBufferOffset": fields["initialInputBufferOffset"] + 1,
+        "child": physical.scan(session, rdd, columns, order),
+    })
+
+
+def with_way_back(session: SparkSession, merged: JavaObject, at: int) -> JavaObject:
+    """The rows of a physical plan, in which the column `at`, that of the control rows, has also what comes back from its end.
+
+    It becomes null for a row of data, and a struct for others: what it was, and a struct of all columns but this and the next.
+    """
+    columns = scala.items(merged.output())
+    struct = scala.companion(session, "CreateStruct")
+    comes_back = struct.apply(scala.seq(session, [*columns[:at], *columns[at + 2:]]))
+    both = struct.apply(scala.seq(session, [columns[at], comes_back]))
+    null = scala.java_class(session, "Literal")(None, both.dataType())
+    value = scala.java_class(session, "If")(control_rows.is_data(session, columns[at]), null, both)
+    columns[at] = expressions.alias(session, value, columns[at].name())
+    return physical.projected(session, merged, scala.seq(session, columns))
 
 
 def empty_partitions(session: SparkSession, partitions: int) -> JavaObject:

@@ -13,6 +13,8 @@ from worker to worker:
 4. When a sender has seen the last row of its batch, it says so. A receiver that has heard this of all senders has seen
    everything, and ends.
 
+5. The end of the receiver's own pipeline may send something back to it, which is not counted among its rows.
+
     sender 0    a c   ->  receiver 0     a c e, then end, end
     sender 1    b e   ->  receiver 1     b, then end, end
 
@@ -64,6 +66,13 @@ class Message:
     rows: pa.Buffer | None
 
 
+@dataclass(frozen=True)
+class Merged:
+    """State that the end of the receiver's own pipeline sends back. The answer is None."""
+
+    rows: pa.RecordBatch
+
+
 class Switchboard:
     """(1) The driver's list of the receivers of the current batch."""
 
@@ -108,12 +117,27 @@ class Sender:
             receiver.close()
 
 
+class WayBack:
+    """(5) The connection from the end of a pipeline to the receiver at its beginning."""
+
+    def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int):
+        driver = switchboard.connect()
+        try:
+            self._receiver = driver.ask(WhoListens(operator_id))[partition].connect()
+        finally:
+            driver.close()
+
+    def send(self, rows: pa.RecordBatch) -> None:
+        self._receiver.ask(Merged(rows))
+
+
 class Receiver:
     """The rows of one partition, from `senders` tasks."""
 
     def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int, senders: int, schema: pa.Schema):
         self._schema, self._running = schema, senders
         self._queue: queue.Queue[Message] = queue.Queue(_QUEUE_SIZE)
+        self._merged: queue.SimpleQueue[pa.RecordBatch] = queue.SimpleQueue()
         self._closed = threading.Event()
         with socket.create_connection(switchboard.address) as probe:  # this machine, as those see it who find the driver
             host = probe.getsockname()[0]
@@ -131,6 +155,13 @@ class Receiver:
             else:
                 yield pa.ipc.read_record_batch(message.rows, self._schema)
 
+    def merged(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Wait for so many rows that come back."""
+        while number > 0:
+            rows = self._merged.get()
+            number -= rows.num_rows
+            yield rows
+
     def is_empty(self) -> bool:
         """Whether nothing waits in the queue."""
         return self._queue.empty()
@@ -139,7 +170,9 @@ class Receiver:
         self._closed.set()
         self._endpoint.stop()
 
-    def _put(self, message: Message) -> None:  # (3)
+    def _put(self, message: Message | Merged) -> None:  # (3)
+        if isinstance(message, Merged):
+            return self._merged.put(message.rows)
         while not self._closed.is_set():
             try:
                 return self._queue.put(message, timeout=_FULL_S)

@@ -17,8 +17,9 @@ Shown by tests/conformance/test_real_time_state.py::test_logs_and_reports_are_eq
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -27,6 +28,8 @@ from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import Stopwatch
 from minispark_stream.engine.operators.streaming_deduplicate import Deduplicate
 from minispark_stream.engine.state.state_store import StateStore
+from minispark_stream.extras.continuous.queued_data_reader import PUSH
+from minispark_stream.extras.real_time.channel import Receiver
 from minispark_stream.extras.real_time.streaming_state import RowByRowTask
 
 
@@ -34,9 +37,11 @@ from minispark_stream.extras.real_time.streaming_state import RowByRowTask
 class LowLatencyDeduplicate(RowByRowTask, Deduplicate):
     """The task half; calling it runs one partition. `counts` are those of the batch so far."""
 
+    pushes: int
+
     counts: Counter[str] = field(default_factory=Counter)
 
-    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch) -> pa.RecordBatch:
+    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
         clock = Stopwatch()
         late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
         in_time = without(rows, late)
@@ -44,7 +49,17 @@ class LowLatencyDeduplicate(RowByRowTask, Deduplicate):
         self.counts.update(
             late=int(late.sum()), passed=passed.num_rows, duplicates=in_time.num_rows - passed.num_rows, ms=clock.lap()
         )
-        return passed
+        yield passed
+        if passed.num_rows and arriving.is_empty():
+            yield self._pushes
+
+    @cached_property
+    def _pushes(self) -> pa.RecordBatch:
+        columns = [
+            pa.array([PUSH] * self.pushes, f.type) if i == self.channel.control else pa.nulls(self.pushes, f.type)
+            for i, f in enumerate(self.output)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.output)
 
     def finish(self, stores: Sequence[StateStore]) -> StateMetrics:
         clock = Stopwatch()

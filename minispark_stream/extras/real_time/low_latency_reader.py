@@ -44,6 +44,7 @@ from minispark_stream.extras.continuous.queued_data_reader import (
 BATCH_END_KEY = "minispark_stream.realTime.batchEndMs"  # in the local properties of a batch's job: when it ends
 _QUEUE_SIZE = 1024  # rows that a reader has read ahead
 PUSHES = 2  # after rows; queued_data_reader.py
+PUSHES_TO_AGGREGATION = PUSHES + 1  # if an aggregation is on their way: it emits a row when the next one has come
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class LowLatencyReaderTask:
     partitions: tuple[ContinuousInputPartition, ...]
     schema: StructType
     reports: Reports
-    pushes: int = PUSHES
+    pushes: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = first_attempt()
@@ -122,11 +123,14 @@ class RealTimeWriterTask:
     write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
     batch_id: int
     reports: Reports
+    of_state: Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # (4)
         context = TaskContext.get()
         assert context is not None
-        count = 0
+        count, partition = 0, context.partitionId()
+        if self.of_state is not None:
+            batches = self.of_state(partition, batches)
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count
@@ -135,7 +139,6 @@ class RealTimeWriterTask:
                     count += batch.num_rows
                     yield batch
 
-        partition = context.partitionId()
         message = self.write(partition, self.batch_id, rows())
         self.reports.add([Written(partition, message, count)])
         yield from ()

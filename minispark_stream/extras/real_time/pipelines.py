@@ -11,8 +11,18 @@ Models: IncrementalExecution of a query in real-time mode, the pipelined shuffle
 
     dropDuplicates, 2 partitions to read, 3 of the state     3 tasks (receive, write) and 2 tasks (read, send): 5 slots
 
+An aggregation has three parts, as in micro-batches, but each works row by row (low_latency_aggregate.py):
+
+    final [k, number]              evaluates the functions
+      what comes back, as the column of the control rows
+        merge [k, number]          merges the buffers of a group
+          LowLatencyAggregate      receives, and has the state
+    SendingTask
+      partial [k, number]          makes buffers of each row
+
 Differs from Spark: if there are not enough free slots, Spark says so at once. Here the job waits for ten seconds, because the
-model's own short jobs, which start Python workers, may be about to end.
+model's own short jobs, which start Python workers, may be about to end. No stateful operator may be above an aggregation. (With
+its default settings, Spark refuses this in update mode, too.)
 Shown by tests/conformance/test_real_time_state.py::test_what_is_refused.
 """
 
@@ -20,24 +30,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import cached_property
 
-from pyspark.errors import SparkRuntimeException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.jvm.task_types import in_arrow, without_names
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.operators.event_times import several_event_times
+from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.streaming_deduplicate import StreamingDeduplicate
-from minispark_stream.engine.plan.nodes import Node
+from minispark_stream.engine.plan.nodes import Node, Stateless, Watermark
 from minispark_stream.engine.plan.real_time_leaf import control_of
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.template import Template
-from minispark_stream.extras.jvm.pipelined_stages import empty_partitions, free_slots, together, with_partition
+from minispark_stream.extras.jvm.pipelined_stages import (
+    empty_partitions,
+    free_slots,
+    row_by_row,
+    together,
+    with_number,
+    with_partition,
+    with_way_back,
+)
 from minispark_stream.extras.real_time.channel import Switchboard
+from minispark_stream.extras.real_time.low_latency_aggregate import LowLatencyAggregate, StateFromEnd
 from minispark_stream.extras.real_time.low_latency_deduplicate import LowLatencyDeduplicate
 from minispark_stream.extras.real_time.streaming_state import Channel, SendingTask
 
@@ -49,16 +71,18 @@ _NOTHING = StructType().add("nothing", LongType())
 class Pipelines:
     """What all batches of a run have in common.
 
-    `senders` are the RDDs of the current batch out of which nothing comes.
+    `senders` are the RDDs of the current batch out of which nothing comes. `pushes`: how many control rows follow rows.
     """
 
-    def __init__(self, session: SparkSession):
-        self._session = session
+    def __init__(self, session: SparkSession, pushes: int):
+        self._session, self.pushes = session, pushes
         self._switchboard = Switchboard(sessions.driver_host(session))
         self._sending: dict[int, MapPartitions] = {}
         self._schema = expressions.java_schema(session, _NOTHING)
         self._nothing = expressions.new_attributes(session, self._schema)
         self.senders: list[JavaObject] = []
+        self.number_id = scala.companion(session, "NamedExpression").newExprId()
+        self._tasks: dict[int, MapPartitions] = {}
 
     def stop(self) -> None:
         self._switchboard.stop()
@@ -72,6 +96,13 @@ class Pipelines:
         control = control_of(rows)
         assert control is not None
         return Channel(self._switchboard.ref, operator.operator_id, names.index(control.exprId().id()))
+
+    def tasks(self, operator: StatefulOperator, rows: JavaObject) -> MapPartitions:
+        """Plans a task that emits rows as those that come in."""
+        if operator.operator_id not in self._tasks:
+            schema = expressions.struct_type(scala.items(rows.output()))
+            self._tasks[operator.operator_id] = MapPartitions(self._session, schema, schema, rows.output())
+        return self._tasks[operator.operator_id]
 
     def send(
         self, context: BatchContext, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int
@@ -108,12 +139,69 @@ class PipelinedExecution(IncrementalExecution):
     def __init__(self, pipelines: Pipelines, template: Template, batch: BatchContext, new_data: Mapping[int, JavaObject]):
         self._pipelines = pipelines
         pipelines.begin_batch()
+        self._with_way_back: JavaObject = None  # the column of the control rows above an aggregation
+        self._comes_back = StructType()
+        self.of_state: StateFromEnd | None = None
         super().__init__(template, batch, new_data)
 
     def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
+        if isinstance(node, StatefulOperator) and self.of_state is not None:
+            raise AnalysisException(
+                message="minispark_stream cannot run a stateful operator above an aggregation in real-time mode, because the "
+                "writer must send back what is merged. Use a trigger with micro-batches for this query."
+            )
         if isinstance(node, StreamingDeduplicate):
             return self._deduplicate(node, children[0])
+        if isinstance(node, StreamingAggregation):
+            return self._aggregate(node, children[0])
+        if isinstance(node, Stateless | Watermark) and self._with_way_back is not None:
+            return plans.with_children(self.batch.session, node.plan.rewriteAttrs(self._with_way_back), children)
         return super()._plan(node, children)
+
+    @cached_property
+    def next_batch(self) -> DataFrame:
+        """The rows of the batch, with what comes back to an aggregation."""
+        if self.of_state is None:
+            return super().next_batch
+        schema = expressions.python_schema(self.template.schema)
+        schema.fields[-1].dataType = self._comes_back
+        return plans.rdd_frame(self.batch.session, self._rows, expressions.java_schema(self.batch.session, schema))
+
+    def _aggregate(self, operator: StreamingAggregation, child: JavaObject) -> JavaObject:
+        session, context, stages = self.batch.session, self.batch, self._pipelines
+        rows = with_number(session, context.rows(child), stages.number_id)
+        number = rows.output().last()
+
+        def over(node: JavaObject, below: JavaObject, of_inputs: bool = False, emits_number: bool = True) -> JavaObject:
+            rdd = context.leaf(below, of_inputs=of_inputs).rdd()
+            return row_by_row(session, node, number, rdd, below.output(), emits_number)
+
+        [partial] = operator.partial
+        new = over(partial, rows, of_inputs=True)
+        tasks, channel = stages.tasks(operator, new), stages.channel(operator, new)
+        partitions = operator.partitions(context.num_partitions)
+        task = LowLatencyAggregate(
+            **context.of_task(operator, tasks),
+            output_mode=context.output_mode,
+            keys=without_names(operator.keys),
+            values=without_names(operator.values),
+            event_time=operator.event_time,
+            channel=channel,
+            senders=stages.send(context, channel, new, list(operator.shuffle_keys), partitions),
+        )
+        empty = physical.scan(session, empty_partitions(session, partitions), new.output())
+        refusal = operator.refusal(session, context.output_mode)
+        grouped = context.map_partitions(tasks, empty, task, of_inputs=False, refusal=refusal)
+        merged = over(operator.merge, grouped)
+        at = len(operator.keys)
+        with_both = with_way_back(session, merged, at)
+        from_to = scala.seq(session, [merged.output().apply(at)]).zip(scala.seq(session, [with_both.output().apply(at)]))
+        self._with_way_back = scala.companion(session, "AttributeMap").apply(from_to)
+        of_state = in_arrow(StructType([*operator.keys.fields, *operator.values.fields]))
+        self._comes_back = StructType().add("_0", StringType()).add("_1", expressions.positional(of_state))
+        self.of_state = StateFromEnd(channel)
+        final = over(operator.final.rewriteAttrs(self._with_way_back), with_both, emits_number=False)
+        return context.leaf(final)
 
     def _deduplicate(self, operator: StreamingDeduplicate, child: JavaObject) -> JavaObject:  # (2)
         session, context = self.batch.session, self.batch
@@ -124,6 +212,7 @@ class PipelinedExecution(IncrementalExecution):
         task = LowLatencyDeduplicate(
             **operator.arguments(context),
             channel=channel,
+            pushes=self._pipelines.pushes,
             senders=self._pipelines.send(context, channel, rows, [columns[i] for i in operator.positions], partitions),
         )
         empty = physical.scan(session, empty_partitions(session, partitions), rows.output())

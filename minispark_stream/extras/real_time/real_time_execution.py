@@ -26,10 +26,9 @@ A query with state has a second set of tasks, which run at the same time (pipeli
 ends, and only the commit log says by which ids its files are found. So the state contains each row once, even if the row is
 written again.
 
-Differs from Spark: of the operators with state, there is only dropDuplicates. A query with an aggregation ends: Catalyst's
-operator emits nothing before it has seen all of its rows. `repartition` is an ordinary shuffle, so its rows are written when
-the batch ends, and a query with state cannot have one. The console prints the rows of a batch when it ends, as in Spark; a
-`foreach` function is called when a row arrives, while Spark collects the rows for it until there are many or the batch ends.
+Differs from Spark: `repartition` is an ordinary shuffle, so its rows are written when the batch ends, and a query with state
+cannot have one. The console prints the rows of a batch when it ends, as in Spark; a `foreach` function is called when a row
+arrives, while Spark collects the rows for it until there are many or the batch ends.
 Shown by tests/conformance/test_real_time_mode.py::test_rows_are_written_while_the_batch_runs.
 """
 
@@ -51,6 +50,7 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, query_execution, sessions
 from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.operators.metrics import Reports
+from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.plan.real_time_leaf import real_time_leaf
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime.construct_next_batch import latest_offsets, wal_commit
@@ -75,6 +75,8 @@ from minispark_stream.extras.continuous.epoch_markers import NoWayThrough, with_
 from minispark_stream.extras.continuous.queued_data_reader import AT_ONCE
 from minispark_stream.extras.real_time.low_latency_reader import (
     BATCH_END_KEY,
+    PUSHES,
+    PUSHES_TO_AGGREGATION,
     LowLatencyReaderTask,
     PartitionEnd,
     RealTimeWriterTask,
@@ -103,7 +105,7 @@ class RealTimeMode(MicroBatchExecution):
         super().__init__(session, write, clock, observer, on_event)
         self.sink = write.sink  # not the one that previews batches, which this mode never gives to a sink
         self.reports: Accumulator[list[Any]] = session.sparkContext.accumulator([], Reports())
-        self._lets_control_rows_through = False
+        self._pushes = 0  # how many control rows follow the rows that a reader has; 0 if the plan does not let them through
         self._pipelines: Pipelines | None = None  # of a query with state
 
     def run_activated_stream(self) -> None:
@@ -155,16 +157,18 @@ class RealTimeMode(MicroBatchExecution):
     def _begin(self) -> None:
         """Check the operators, and let control rows through the plan. (3)"""
         new_data = {i: plans.analyzed(self.rows_of(i, source, None)) for i, source in enumerate(self.sources)}
-        check_operators(self.session, self.planner.plan(self.context, new_data))
+        check_operators(self.session, self.planner.plan_without_check(self.context, new_data))
         new_execution: NewExecution = IncrementalExecution
-        if has_state := self.planner.has_state(self.context):
-            self._pipelines = Pipelines(self.session)
+        operators = self.planner.whole_template(self.context).operators
+        pushes = PUSHES_TO_AGGREGATION if any(isinstance(one, StreamingAggregation) for one in operators) else PUSHES
+        if operators:
+            self._pipelines = Pipelines(self.session, pushes)
             new_execution = partial(PipelinedExecution, self._pipelines)
         try:
             leaf, plan = partial(real_time_leaf, self.session), query_execution.with_keys_in_order(self.session, self.analyzed)
             plan = with_control_rows(self.session, plan, leaf, lambda _, expression, control: expression)
         except NoWayThrough as operator:
-            if has_state:
+            if operators:
                 raise AnalysisException(
                     message=f"minispark_stream cannot run {operator} in a query with state in real-time mode, because no row "
                     "would leave it before the batch ends. Use a trigger with micro-batches for this query."
@@ -173,7 +177,7 @@ class RealTimeMode(MicroBatchExecution):
                 "In real-time mode, %s keeps rows back: they are written when a buffer is full or the batch ends", operator
             )
         else:
-            self.planner, self._lets_control_rows_through = self.planner.over(plan, new_execution), True
+            self.planner, self._pushes = self.planner.over(plan, new_execution), pushes
 
     def _tell_who_waits(self) -> None:
         """`processAllAvailable` waits for a batch that has read all there is."""
@@ -189,20 +193,19 @@ class RealTimeMode(MicroBatchExecution):
         partitions = tuple(source.plan_input_partitions(start))
         schema = list(dict(streaming_sources(self.session, self.analyzed)).values())[number].schema
         rows = expressions.positional(schema, StructType().add("control", StringType()))
-        reader = LowLatencyReaderTask(number, partitions, rows, self.reports)
-        if not self._lets_control_rows_through:
-            reader = replace(reader, pushes=0)
+        reader = LowLatencyReaderTask(number, partitions, rows, self.reports, self._pushes)
         read = self.session.range(0, len(partitions), 1, len(partitions)).mapInArrow(reader, rows)
-        return read if self._lets_control_rows_through else read.drop(rows.names[-1])
+        return read if self._pushes else read.drop(rows.names[-1])
 
     def written_rows(self, execution: IncrementalExecution, batch_id: int) -> DataFrame:
         """The rows of a batch on their way into the sink; none comes out."""
         assert self.write is not None
         rows = execution.next_batch
-        if not self._lets_control_rows_through:
+        if not self._pushes:
             rows = rows.select("*", F.lit(None).cast("string"))
         columns = [f"_{i}" for i in range(len(rows.columns))]
-        writer = RealTimeWriterTask(self.write.write, batch_id, self.reports)
+        of_state = execution.of_state if isinstance(execution, PipelinedExecution) else None
+        writer = RealTimeWriterTask(self.write.write, batch_id, self.reports, of_state)
         written = rows.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))
         return self._pipelines.whole_job(written) if self._pipelines else written
 

@@ -1,6 +1,7 @@
 """The two tasks between which rows change their partition in real-time mode, and what each task with state does there.
 
-Models: StreamingDeduplicateExec above a PipelinedShuffleDependency (in no document: it is newer).
+Models: StreamingDeduplicateExec and StatefulStreamlineAggregateExec above a PipelinedShuffleDependency (in no document: it is
+newer).
 
 Such a query consists of pipelines, whose tasks all run at the same time:
 
@@ -35,9 +36,8 @@ from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, own_partition, record_batches
 from minispark_stream.engine.operators.worker_tuning import tune_worker
 from minispark_stream.engine.state.state_store import StateStore
-from minispark_stream.extras.continuous.queued_data_reader import PUSH
 from minispark_stream.extras.real_time.channel import Receiver, Sender
-from minispark_stream.extras.real_time.low_latency_reader import PUSHES, first_attempt
+from minispark_stream.extras.real_time.low_latency_reader import first_attempt
 from minispark_stream.extras.rpc import RpcEndpointRef
 
 
@@ -90,8 +90,8 @@ class RowByRowTask(StateTask):
     senders: int
 
     @abstractmethod
-    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Process rows that have come; returns those to emit."""
+    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
+        """Process rows that have come; yields what to emit, rows that push others forward included."""
 
     @abstractmethod
     def finish(self, stores: Sequence[StateStore]) -> StateMetrics:
@@ -103,22 +103,13 @@ class RowByRowTask(StateTask):
         partition, nothing = own_partition(batches)
         for _ in nothing:
             pass
-        channel, pushes = self.channel, self._pushes()
+        channel = self.channel
         arriving = Receiver(channel.switchboard, channel.operator_id, partition, self.senders, self.output)
         try:
             with self.info.open_stores(partition, *self.store_names) as stores:
                 for rows in arriving:
-                    emitted = self.take(stores, rows)  # (3)
-                    yield from record_batches(emitted, self.output)
-                    if emitted.num_rows and arriving.is_empty():
-                        yield pushes
+                    for emitted in self.take(stores, rows, arriving):  # (3)
+                        yield from record_batches(emitted, self.output)
                 self.metrics.add([(partition, self.finish(stores))])  # (4)
         finally:
             arriving.close()
-
-    def _pushes(self) -> pa.RecordBatch:
-        columns = [
-            pa.array([PUSH] * PUSHES, f.type) if i == self.channel.control else pa.nulls(PUSHES, f.type)
-            for i, f in enumerate(self.output)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.output)

@@ -237,6 +237,9 @@ def test_the_operator_that_real_time_mode_has_for_an_aggregation_is_one(tmp_path
     written = (tmp_path / "0/_metadata/metadata").read_bytes()
     check_operators(str(tmp_path), [COUNT], batch_id=5)
     assert (tmp_path / "0/_metadata/metadata").read_bytes() == written
+    (tmp_path / "begun").mkdir()
+    check_operators(str(tmp_path / "begun"), [COUNT], batch_id=0)
+    check_operators(str(tmp_path / "begun"), [replace(COUNT, operator_name="StatefulStreamlineAggregate")], batch_id=5)
     with pytest.raises(SparkRuntimeException, match="in the metadata: .*OperatorName: StatefulStreamlineAggregate"):
         check_operators(str(tmp_path), [DEDUPE], batch_id=5)
 

@@ -89,7 +89,7 @@ def test_without_a_way_for_control_rows_there_are_none(monkeypatch: pytest.Monke
 def test_what_cannot_be_read_fails_the_task_and_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     in_task(monkeypatch)
     reports: Any = Reports()
-    task = LowLatencyReaderTask(0, (Letters("a!"),), SCHEMA, reports)
+    task = LowLatencyReaderTask(0, (Letters("a!"),), SCHEMA, reports, 0)
     with pytest.raises(RuntimeError, match="Data read failed: OSError: the disk is on fire"):
         list(task(iter([NUMBER])))
     assert reports == []
@@ -97,7 +97,7 @@ def test_what_cannot_be_read_fails_the_task_and_is_not_reported(monkeypatch: pyt
 
 def test_a_second_attempt_refuses_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     in_task(monkeypatch, attempt=1)
-    task = LowLatencyReaderTask(0, (Letters("a"),), SCHEMA, Reports())  # type: ignore[arg-type]
+    task = LowLatencyReaderTask(0, (Letters("a"),), SCHEMA, Reports(), 0)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="does not support task retry"):
         next(task(iter([])))
 
