@@ -107,7 +107,7 @@ class _WithControlRows:
                 return control_rows.expand(self._session, plan, control, stream)
             case "CollectMetrics":
                 return control_rows.observe(self._session, plan, control, stream)
-            case "Union" | "EventTimeWatermark" | "ResolvedHint" | "Distinct":
+            case "Union" | "EventTimeWatermark" | "ResolvedHint":
                 return plans.with_children(self._session, plan, below)
             case "Deduplicate":  # the column is none of its keys
                 return plan.copy(plan.keys(), stream, scala.none(self._session))

@@ -21,8 +21,8 @@ An aggregation has three parts, as in micro-batches, but each works row by row (
       partial [k, number]          makes buffers of each row
 
 Differs from Spark: if there are not enough free slots, Spark says so at once. Here the job waits for ten seconds, because the
-model's own short jobs, which start Python workers, may be about to end. No stateful operator may be above an aggregation. (With
-its default settings, Spark refuses this in update mode, too.)
+model's own short jobs, which start Python workers, may be about to end. dropDuplicates above
+an aggregation is refused.
 Shown by tests/conformance/test_real_time_state.py::test_what_is_refused.
 """
 
