@@ -107,7 +107,7 @@ def _differences(
     is_refused: bool,
 ) -> list[Difference]:
     assert new.template is not None and new.write is not None and new.execution is not None
-    described = describe(new.template, new.execution.planner.sources, new.variables)
+    described = describe(new.template, new.execution.planner.sources, new.execution.sources.names, new.variables)
     has_state = bool(new.template.operators)
     found = [
         *of_sources.of_logs(new, report.sources, has_state),  # (3)
@@ -141,7 +141,7 @@ def _compared(old: Planned, new: Planned, report: CheckpointReport, is_refused: 
         yield difference("before.does-not-fit", "the old query", f"{old.refused.condition}: {old.refused.message}", None)
     names = [set(one.execution.sources.names) for one in (old, new) if one.execution is not None]
     was, now = (
-        describe(one.template, one.execution.planner.sources, one.variables, names[0] ^ names[1])
+        describe(one.template, one.execution.planner.sources, one.execution.sources.names, one.variables, names[0] ^ names[1])
         for one in (old, new) if one.template is not None and one.execution is not None
     )
     for one in of_plans(was, now, new.write.output_mode == "complete"):

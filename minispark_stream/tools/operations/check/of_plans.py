@@ -106,7 +106,7 @@ def of_keys(where: str, was: Sequence[str], now: Sequence[str], is_session: bool
 
 def _columns(text: str) -> set[str]:
     """The columns of sources in an expression."""
-    return set(re.findall(r"\b\d+\.[A-Za-z_]\w*", text))
+    return set(re.findall(r"\b\w+\.[A-Za-z_]\w*", text))
 
 
 def of_functions(where: str, was: Sequence[str], now: Sequence[str]) -> Iterator[Difference]:

@@ -58,15 +58,17 @@ class Description:
 
 
 def describe(
-    template: Template, sources: Sources, variables: Mapping[int, StateVariables], without: Collection[str] = ()
+    template: Template, sources: Sources, names: Sequence[str], variables: Mapping[int, StateVariables],
+    without: Collection[str] = (),
 ) -> Description:
     """Describe the optimised plan of a query.
 
     Args:
+        names: the names of the sources: numbers, unless the query names them.
         variables: those that its processors have declared, by operator.
         without: names of sources that are left out of unions: the other query does not have them.
     """
-    reader = _Reader(template, sources, without)
+    reader = _Reader(template, sources, names, without)
     tree = Tree(iter(json.loads(template.optimized.toJSON())))  # (1)
     columns = reader.read(tree, template.optimized, ABOVE)
     names = [str(name) for name in template.schema.fieldNames()]
@@ -104,8 +106,8 @@ def _ids(plan: JavaObject) -> list[int]:
 
 
 class _Reader:
-    def __init__(self, template: Template, sources: Sources, without: Collection[str]):
-        self.template, self.sources = template, sources
+    def __init__(self, template: Template, sources: Sources, names: Sequence[str], without: Collection[str]):
+        self.template, self.sources, self.names = template, sources, names
         self._gone = re.compile(rf"\b({'|'.join(map(re.escape, without))})\.") if without else None
         self.found = Description()
         self.kinds = {operator.operator_id: operator for operator in template.operators}
@@ -145,7 +147,8 @@ class _Reader:
         stream = streaming_leaf(self.template.session, plan)
         names = [str(name) for name in plan.schema().fieldNames()]
         if stream is not None:
-            return {i: f"{self.sources.of(plan, stream)}.{name}" for i, name in zip(ids, names)}
+            source = self.names[self.sources.of(plan, stream)]
+            return {i: f"{source}.{name}" for i, name in zip(ids, names)}
         where = "" if plan.isStreaming() else f"table({_table(plan)})"
         if where:
             self.found.nodes.setdefault(place, []).append(where)
@@ -214,7 +217,7 @@ class _Reader:
         if tree.name == "Union":
             rows = [[*of_child.values()][: len(ids)] for of_child in each]
             left = [side for side in rows if self._gone is None or not all(map(self._gone.search, side))]
-            sides = zip(*(left or rows))
+            sides = zip(*sorted(left or rows))  # the order of the sides does not matter
             return {i: f"union({' | '.join(side)})" if len(set(side)) > 1 else side[0] for i, side in zip(ids, sides)}
         inner = ""
         made: dict[int, str] = {}
