@@ -13,7 +13,8 @@ from worker to worker:
 4. When a sender has seen the last row of its batch, it says so. A receiver that has heard this of all senders has seen
    everything, and ends.
 
-5. The end of the receiver's own pipeline may send something back to it, which is not counted among its rows.
+5. The end of the receiver's own pipeline may send something back to it. This has an endpoint of its own, so that it comes also
+   while senders wait for room in the queue, which may wait for it.
 
     sender 0    a c   ->  receiver 0     a c e, then end, end
     sender 1    b e   ->  receiver 1     b, then end, end
@@ -45,16 +46,17 @@ _FULL_S = 0.1  # how long a full queue is waited for before looking whether the 
 
 @dataclass(frozen=True)
 class Listening:
-    """A receiver says where it listens; the answer is None."""
+    """A receiver says where it listens, to senders and to the end of its own pipeline; the answer is None."""
 
     operator_id: int
     partition: int
     at: RpcEndpointRef
+    way_back: RpcEndpointRef
 
 
 @dataclass(frozen=True)
 class WhoListens:
-    """The answer is where the receivers of an operator listen, by their partitions."""
+    """The answer is what the receivers of an operator have said, by their partitions."""
 
     operator_id: int
 
@@ -66,18 +68,11 @@ class Message:
     rows: pa.Buffer | None
 
 
-@dataclass(frozen=True)
-class Merged:
-    """State that the end of the receiver's own pipeline sends back. The answer is None."""
-
-    rows: pa.RecordBatch
-
-
 class Switchboard:
     """(1) The driver's list of the receivers of the current batch."""
 
     def __init__(self, host: str):
-        self._receivers: dict[int, dict[int, RpcEndpointRef]] = {}
+        self._receivers: dict[int, dict[int, Listening]] = {}
         self._endpoint = RpcEndpoint(host, self._answer)
         self.ref = self._endpoint.ref
 
@@ -88,11 +83,11 @@ class Switchboard:
     def stop(self) -> None:
         self._endpoint.stop()
 
-    def _answer(self, message: Listening | WhoListens) -> dict[int, RpcEndpointRef] | None:
+    def _answer(self, message: Listening | WhoListens) -> dict[int, Listening] | None:
         receivers = self._receivers.setdefault(message.operator_id, {})
         if isinstance(message, WhoListens):
             return dict(receivers)
-        receivers[message.partition] = message.at
+        receivers[message.partition] = message
         return None
 
 
@@ -106,7 +101,7 @@ class Sender:
                 time.sleep(_LOOK_AGAIN_S)
         finally:
             driver.close()
-        self._receivers = {partition: at.connect() for partition, at in found.items()}
+        self._receivers = {partition: one.at.connect() for partition, one in found.items()}
 
     def send(self, partition: int, rows: pa.RecordBatch) -> None:  # (3)
         self._receivers[partition].ask(Message(rows.serialize()))
@@ -123,12 +118,12 @@ class WayBack:
     def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int):
         driver = switchboard.connect()
         try:
-            self._receiver = driver.ask(WhoListens(operator_id))[partition].connect()
+            self._receiver = driver.ask(WhoListens(operator_id))[partition].way_back.connect()
         finally:
             driver.close()
 
     def send(self, rows: pa.RecordBatch) -> None:
-        self._receiver.ask(Merged(rows))
+        self._receiver.ask(rows)
 
 
 class Receiver:
@@ -141,9 +136,9 @@ class Receiver:
         self._closed = threading.Event()
         with socket.create_connection(switchboard.address) as probe:  # this machine, as those see it who find the driver
             host = probe.getsockname()[0]
-        self._endpoint = RpcEndpoint(host, self._put)
+        self._endpoint, self._way_back = RpcEndpoint(host, self._put), RpcEndpoint(host, self._merged.put)
         driver = switchboard.connect()
-        driver.ask(Listening(operator_id, partition, self._endpoint.ref))
+        driver.ask(Listening(operator_id, partition, self._endpoint.ref, self._way_back.ref))
         driver.close()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -169,10 +164,9 @@ class Receiver:
     def close(self) -> None:
         self._closed.set()
         self._endpoint.stop()
+        self._way_back.stop()
 
-    def _put(self, message: Message | Merged) -> None:  # (3)
-        if isinstance(message, Merged):
-            return self._merged.put(message.rows)
+    def _put(self, message: Message) -> None:  # (3)
         while not self._closed.is_set():
             try:
                 return self._queue.put(message, timeout=_FULL_S)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from minispark_stream.extras.real_time import channel
-from minispark_stream.extras.real_time.channel import Receiver, Sender, Switchboard
+from minispark_stream.extras.real_time.channel import Receiver, Sender, Switchboard, WayBack
 from minispark_stream.extras.real_time.streaming_state import _by_partition
 
 SCHEMA = pa.schema([("k", pa.string())])
@@ -67,6 +67,31 @@ def test_a_sender_waits_for_receivers_and_for_room(switchboard: Switchboard, mon
     assert sent == [0, 1]
     assert received(receiver) == list("01234") and receiver.is_empty()
     thread.join(20)
+    receiver.close()
+
+
+def test_what_comes_back_passes_a_full_queue(switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver may take no more rows before it has this, and then the sender waits for the receiver."""
+    monkeypatch.setattr(channel, "_QUEUE_SIZE", 1)
+    receiver = Receiver(switchboard.ref, 0, 0, 1, SCHEMA)
+    sender = Sender(switchboard.ref, 0, 1)
+
+    def send() -> None:
+        for key in "ab":
+            sender.send(0, rows(key))
+        sender.end()
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    while receiver.is_empty():
+        time.sleep(0.01)
+    sending.join(0.2)
+    back = threading.Thread(target=WayBack(switchboard.ref, 0, 0).send, args=[rows("merged")], daemon=True)
+    back.start()
+    back.join(10)
+    assert not back.is_alive()
+    assert [one.column(0).to_pylist() for one in receiver.merged(1)] == [["merged"]] and received(receiver) == ["a", "b"]
+    sending.join(20)
     receiver.close()
 
 
