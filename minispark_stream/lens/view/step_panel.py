@@ -56,7 +56,7 @@ def said(stop: Stop) -> str:
     missing = [engine for engine in stop.worlds if engine not in stop.here]
     unseen = f"<p class='note'>The trace of {escape(', '.join(missing))} does not show this step.</p>" if missing else ""
     took = " · ".join(
-        (f"{escape(engine)} " if len(events) > 1 else "") + duration_words(_took(event))
+        duration_words(_took(event)) + (f" ({escape(engine)})" if len(events) > 1 else "")
         for engine, event in events.items() if event.duration_ms > 0
     )
     return words + unseen + (f"<p class='note'>Took {took}.</p>" if took else "")
