@@ -34,13 +34,13 @@ from typing import Any
 
 import pytest
 
-from minispark_stream import inspect, streaming_query_manager
+from minispark_stream import inspect
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.engine.runtime.maintenance_task import MaintenanceJobs
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol
-from minispark_stream.lens.trace.recorder import Recorder
+from minispark_stream.lens.trace import recorder
 from tests.conformance.crash_inputs import Input
 from tests.conformance.crash_pictures import Alike, Disk, between, hidden, look, memory, put_back, what_counts
 from tests.conformance.crash_queries import Query
@@ -214,7 +214,7 @@ def _state(checkpoint: Path) -> dict[str, list[str]]:
 def photograph(explorer: Explorer, patch: pytest.MonkeyPatch) -> None:
     """Take photographs from now on, while the model runs in the folder of the explorer."""
 
-    class Photographer(Recorder):
+    class Photographer(recorder.Recorder):
         @contextmanager
         def step(self, name: str, /, **inputs: Any) -> Iterator[Any]:
             explorer.shoot(f"{name} {self.batch_id} begins")
@@ -242,7 +242,7 @@ def photograph(explorer: Explorer, patch: pytest.MonkeyPatch) -> None:
         explorer.begins_trigger(self)
         begin(self)
 
-    patch.setattr(streaming_query_manager, "Recorder", Photographer)
+    patch.setattr(recorder, "Recorder", Photographer)
     patch.setattr(CheckpointFileManager, "create_atomic", create_atomic)
     patch.setattr(ManifestFileCommitProtocol, "_move", moved)
     patch.setattr(MicroBatchExecution, "begin_trigger", begin_trigger)
