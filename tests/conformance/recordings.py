@@ -73,8 +73,10 @@ class Recordings:
             return play()
 
     def _known(self, name: str) -> EngineRun | None:
+        if MODE:  # other processes may be writing
+            return None
         entry = _entries(self._file).get(name)
-        if MODE or entry is None or entry["key"] != self._key or chosen_by_commit(f"{self._file.name} {name}", ONE_IN):  # (3)
+        if entry is None or entry["key"] != self._key or chosen_by_commit(f"{self._file.name} {name}", ONE_IN):  # (3)
             return None
         return run_from_json(json.loads(json.dumps(entry["run"]).replace(FOLDER, self._folder)))
 
