@@ -203,8 +203,8 @@ def test_a_failure_shows_the_line_of_the_test(spark: SparkSession, tmp_path: Pat
         "import pytest\nfrom pyspark.sql import SparkSession\n"
         "@pytest.fixture(scope='session')\ndef spark():\n    return SparkSession.builder.getOrCreate()\n"
     )
-    (tmp_path / "test_it.py").write_text(
-        "def test_it(stream_test):\n"
+    (tmp_path / "test_words.py").write_text(
+        "def test_words(stream_test):\n"
         "    with stream_test(lambda session, words: words.select('word')) as t:\n"
         "        t.add([{'word': 'b'}])\n"
         "        t.expect([('a',)])\n"
@@ -212,7 +212,7 @@ def test_a_failure_shows_the_line_of_the_test(spark: SparkSession, tmp_path: Pat
     options = ["-q", "-p", "minispark_stream.tools.testing.plugin", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--import-mode=importlib"]
     assert pytest.main([*options, str(tmp_path)]) == 1
     told = capfd.readouterr().out
-    assert "test_it.py:4: AssertionError" in told and "missing" in told
+    assert "test_words.py:4: AssertionError" in told and "missing" in told
     assert "kit.py" not in told and "def expect(" not in told and "_fail(" not in told
 
 

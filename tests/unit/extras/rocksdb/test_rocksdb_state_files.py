@@ -27,7 +27,6 @@ from minispark_stream.engine.state.operator_state_metadata import (
 )
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.engine.state.state_store import ROCKS_DB_PROVIDER, StateStoreConf, StateStoreId
-from minispark_stream.extras.rocksdb.files_with_ids import RocksDBStateFilesWithIds
 from minispark_stream.extras.rocksdb.rocksdb_state_encoder import RocksDBStateEncoder
 from minispark_stream.extras.rocksdb.rocksdb_state_files import RocksDBStateFiles
 from tests.unit.hand_made import encode
@@ -350,15 +349,15 @@ def test_the_memory_of_a_state_is_that_of_its_table(store_id: StateStoreId) -> N
 
 
 def test_the_provider_is_chosen_by_sparks_conf() -> None:
-    import minispark_stream.registry  # noqa: F401 - which registers it
+    from minispark_stream import on_request, registry  # noqa: F401 - the registry registers it
 
     confs = {
         "spark.sql.streaming.stateStore.providerClass": ROCKS_DB_PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
     conf = StateStoreConf.from_conf(confs.get)
-    assert conf.new_files is RocksDBStateFiles and conf.changelog_checkpointing_enabled
+    assert conf.new_files is on_request.rocks_db_files and conf.changelog_checkpointing_enabled
     in_format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-    assert StateStoreConf.from_conf({**confs, in_format: "2"}.get).new_files is RocksDBStateFilesWithIds
+    assert StateStoreConf.from_conf({**confs, in_format: "2"}.get).new_files is on_request.rocks_db_files_with_ids
     with pytest.raises(SparkRuntimeException, match="RocksDBStateStoreProvider does not support checkpointFormatVersion > 2"):
         StateStoreConf.from_conf({**confs, in_format: "3"}.get)
