@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
@@ -123,6 +123,12 @@ def test_what_only_the_model_refuses(engines: Engines) -> None:
     for action, words in REFUSED.items():
         with pytest.raises(Exception, match=f"minispark_stream.*{words}"):
             action(*engines["model"])
+
+
+def test_a_catalog_is_known_while_another_session_is_active(engines: Engines) -> None:
+    engines["spark"][0].newSession().createDataFrame([(1,)], "a int")
+    with pytest.raises(AnalysisException, match=REFUSED[in_a_catalog]):
+        in_a_catalog(*engines["model"])
 
 
 def outcome(writer: Any, folder: Path) -> str:

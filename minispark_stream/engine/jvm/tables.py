@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import files, scala
+from minispark_stream.engine.jvm import files, scala, sessions
 
 
 class Table(NamedTuple):
@@ -32,6 +32,7 @@ def name_parts(session: SparkSession, name: str) -> list[str]:
 
 def catalog_of(session: SparkSession, parts: list[str]) -> str:
     """The catalog that a name begins with; the current catalog if it begins with none."""
+    sessions.set_active_session(session)  # whose confs say which catalogs there are
     catalogs = session._jsparkSession.sessionState().catalogManager()
     return parts[0] if len(parts) > 1 and catalogs.isCatalogRegistered(parts[0]) else str(catalogs.currentCatalog().name())
 
