@@ -26,7 +26,7 @@ import re
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +55,9 @@ from minispark_stream.engine.runtime.unsupported_confs import check_confs
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
+
+if TYPE_CHECKING:
+    from minispark_stream.lens.trace.recorder import Recorder
 
 logger = logging.getLogger(__name__)
 
@@ -149,9 +152,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             JavaError: IllegalStateException, the checkpoint has an active run, and `stopActiveRunOnRestart` is false.
             SparkRuntimeException: another run has just been started on the checkpoint.
         """
-        from minispark_stream.lens.recording.code_observer import CodeObserver
         from minispark_stream.lens.recording.previews import harmless
-        from minispark_stream.lens.recording.recording_observer import RecordingObserver
         from minispark_stream.lens.trace.recorder import Recorder
         from minispark_stream.lens.trace.written import written_by_caller
 
@@ -159,9 +160,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         write = resolve_write_to_stream(self._session, analyzed=plans.analyzed(df), sink=sink, **asked)  # (1)
         check_confs(self._session)
         recorder = Recorder(self._trace)
-        observer = Observer() if self._trace == "off" else RecordingObserver(recorder)
-        if self._trace == "code":
-            observer = CodeObserver(recorder, self._session)
+        observer = self._observer(recorder)
         with observer.step("startQuery", write, sink=sink) as ended:
             execution = self._create_execution(write, observer)  # (2), (3)
             query = StreamingQuery(execution, recorder, None if self._trace == "off" else harmless(written_by_caller, NO_LINES))
@@ -177,6 +176,17 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             self._unregister(execution)
             raise
         return query
+
+    def _observer(self, recorder: Recorder) -> Observer:
+        if self._trace == "off":
+            return Observer()
+        if self._trace == "code":
+            from minispark_stream.lens.recording.code_observer import CodeObserver
+
+            return CodeObserver(recorder, self._session)
+        from minispark_stream.lens.recording.recording_observer import RecordingObserver
+
+        return RecordingObserver(recorder)
 
     def _create_execution(self, write: WriteToStream, observer: Observer) -> StreamExecution:
         """The engine that the trigger asks for; if the sink supports batches only, the micro-batch engine, which refuses."""

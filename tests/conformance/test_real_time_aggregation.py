@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from minispark_stream import LowLatencyMemoryStream, MiniSparkSession, inspect
-from minispark_stream.tools.compare.prepared import confs_set
-from tests.conformance.test_real_time_mode import SCHEMA, SOON, committed, last_entries, log, rows_in, shape, start, wait_for
-from tests.conformance.test_real_time_state import ROCKSDB_WITH_IDS, engines, state_files, two_slots, without_ids  # noqa: F401
+from tests.conformance.test_real_time_mode import SCHEMA, committed, last_entries, log, rows_in, shape, start, wait_for
+from tests.conformance.test_real_time_state import ROCKSDB_WITH_IDS, engines, state_files, take_turns, two_slots, without_ids  # noqa: F401
 
 Query = Callable[[DataFrame], DataFrame]
 
@@ -90,20 +89,8 @@ def test_rows_reports_and_state_are_equal(engines: dict[str, Any], tmp_path: Pat
 
 
 def test_either_engine_goes_on_where_the_other_has_stopped(engines: dict[str, Any], tmp_path: Path) -> None:  # noqa: F811
-    """Spark in real time, the model in micro-batches, the model in real time, and Spark again: each row counts once."""
-    streams = {engine: LowLatencyMemoryStream(session, SCHEMA) for engine, session in engines.items()}
-    turns: list[tuple[str, Any]] = [("spark", SOON), ("model", {"availableNow": True}), ("model", SOON), ("spark", SOON)]
-    with confs_set(engines["spark"], ROCKSDB_WITH_IDS):
-        for number, (engine, trigger) in enumerate(turns, 1):
-            for stream in streams.values():
-                stream.add_data([("old", 1, None), (f"key {number}", number, None)])
-            sums = streams[engine].to_df().groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("sum"))
-            query = start(sums, tmp_path, trigger)
-            wait_for(lambda: committed(tmp_path) == 2 * number, *([query] if trigger is SOON else []))  # noqa: B023
-            if trigger is SOON:
-                query.stop()
-            query.awaitTermination(60)
-            assert query.exception() is None
+    """Each row counts once."""
+    take_turns(engines, tmp_path, lambda rows: rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("sum")))
     written = [(row["k"], row["n"], row["sum"]) for row in rows_in(tmp_path / "rows")]
     assert sorted(written) == [*((f"key {n}", 1, n) for n in (1, 2, 3, 4)), *(("old", n, n) for n in (1, 2, 3, 4))]
 

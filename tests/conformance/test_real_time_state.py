@@ -143,20 +143,25 @@ def test_late_rows_and_old_keys(engines: dict[str, Any], tmp_path: Path) -> None
     assert found["model"] == found["spark"] == (["a", "b", "c"], 2, 1, 1)
 
 
-def test_either_engine_goes_on_where_the_other_has_stopped(engines: dict[str, Any], tmp_path: Path) -> None:
-    """Spark in real time, the model in micro-batches, the model in real time, and Spark again; no key passes twice."""
+def take_turns(engines: dict[str, Any], folder: Path, query_of: Any) -> None:
+    """Spark in real time, the model in micro-batches, the model in real time, and Spark again, each with an old and a new key."""
     streams = {engine: LowLatencyMemoryStream(session, SCHEMA) for engine, session in engines.items()}
     turns: list[tuple[str, Any]] = [("spark", SOON), ("model", {"availableNow": True}), ("model", SOON), ("spark", SOON)]
     with confs_set(engines["spark"], ROCKSDB_WITH_IDS):
         for number, (engine, trigger) in enumerate(turns, 1):
             for stream in streams.values():
                 stream.add_data([("old", 1, None), (f"key {number}", number, None)])
-            query = start(distinct(streams[engine].to_df()), tmp_path, trigger)
-            wait_for(lambda: committed(tmp_path) == 2 * number, *([query] if trigger is SOON else []))  # noqa: B023
+            query = start(query_of(streams[engine].to_df()), folder, trigger)
+            wait_for(lambda: committed(folder) == 2 * number, *([query] if trigger is SOON else []))  # noqa: B023
             if trigger is SOON:
                 query.stop()
             query.awaitTermination(60)
             assert query.exception() is None
+
+
+def test_either_engine_goes_on_where_the_other_has_stopped(engines: dict[str, Any], tmp_path: Path) -> None:
+    """No key passes twice."""
+    take_turns(engines, tmp_path, distinct)
     assert [row["k"] for row in rows_in(tmp_path / "rows")] == ["old", "key 1", "key 2", "key 3", "key 4"]
 
 

@@ -33,7 +33,6 @@ import pyarrow.compute as pc
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import is_late, joined, record_batch, take, without
-from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_store_restore import state_rows
 from minispark_stream.engine.operators.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.state_task import Stopwatch
@@ -52,15 +51,13 @@ _PUSHES = PUSHES_TO_AGGREGATION + 1  # on their way are an aggregation that merg
 class LowLatencyAggregate(RowByRowTask, StateStoreSave):
     """The task half; calling it runs one partition. Its rows are keys, the control column, the number of a group, and buffers.
 
-    `counts` are those of the batch so far, and `updated` the keys that were put.
+    `updated` has the keys that were put in the batch so far.
     """
 
-    counts: Counter[str] = field(default_factory=Counter)
     updated: set[bytes] = field(default_factory=set)
 
-    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
+    def take(self, store: StateStore, rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
         clock = Stopwatch()
-        [store] = stores
         late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
         rows = without(rows, late)
         self.counts.update(late=int(late.sum()))
@@ -70,6 +67,7 @@ class LowLatencyAggregate(RowByRowTask, StateStoreSave):
             for merged in arriving.merged(len(set(keys[begin:end]))):  # (3)
                 self._put(store, merged)
         self.updated.update(keys)
+        self.counts["updated"] = len(self.updated)
         self.counts.update(ms=clock.lap())
 
     def _groups(self, store: StateStore, rows: pa.RecordBatch, keys: Sequence[bytes]) -> pa.RecordBatch:
@@ -99,23 +97,8 @@ class LowLatencyAggregate(RowByRowTask, StateStoreSave):
             [*columns[:width], pa.array(controls, pa.string()), pa.array(numbers, pa.int64()), *columns[width:]], len(order)
         )
 
-    def finish(self, stores: Sequence[StateStore]) -> StateMetrics:  # (4)
-        clock = Stopwatch()
-        [store] = stores
-        read = 0 if self.event_time is None else store.num_keys
-        removed = store.remove(self._expired(store)[0])
-        removals_ms = clock.lap()
-        store.commit()
-        return StateMetrics(
-            num_rows_updated=len(self.updated),
-            num_rows_removed=removed,
-            num_rows_dropped_by_watermark=self.counts["late"],
-            all_updates_time_ms=self.counts["ms"],
-            all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
-            custom={"numRowsIncrementallyRemoved": 0, "numRowsReadDuringEviction": read},
-        )
+    def evicted(self, store: StateStore) -> tuple[Sequence[bytes], int]:  # (4)
+        return self._expired(store)[0], 0 if self.event_time is None else store.num_keys
 
 
 def _of_state(columns: Sequence[pa.Array], width: int) -> list[pa.Array]:

@@ -16,15 +16,13 @@ Shown by tests/conformance/test_real_time_state.py::test_logs_and_reports_are_eq
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from minispark_stream.engine.operators.columns import is_late, without
-from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import Stopwatch
 from minispark_stream.engine.operators.streaming_deduplicate import Deduplicate
 from minispark_stream.engine.state.state_store import StateStore
@@ -35,19 +33,19 @@ from minispark_stream.extras.real_time.streaming_state import RowByRowTask
 
 @dataclass(frozen=True, kw_only=True)
 class LowLatencyDeduplicate(RowByRowTask, Deduplicate):
-    """The task half; calling it runs one partition. `counts` are those of the batch so far."""
+    """The task half; calling it runs one partition."""
 
     pushes: int
+    own_metrics = ("numDroppedDuplicateRows",)
 
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
+    def take(self, store: StateStore, rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
         clock = Stopwatch()
         late = is_late(rows, self.event_time, self.watermarks.late_ms)  # (1)
         in_time = without(rows, late)
-        passed = without(in_time, ~self._put_new(stores[0], in_time))  # (2)
+        passed = without(in_time, ~self._put_new(store, in_time))  # (2)
         self.counts.update(
-            late=int(late.sum()), passed=passed.num_rows, duplicates=in_time.num_rows - passed.num_rows, ms=clock.lap()
+            late=int(late.sum()), updated=passed.num_rows, numDroppedDuplicateRows=in_time.num_rows - passed.num_rows,
+            ms=clock.lap(),
         )
         yield passed
         if passed.num_rows and arriving.is_empty():
@@ -61,23 +59,5 @@ class LowLatencyDeduplicate(RowByRowTask, Deduplicate):
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.output)
 
-    def finish(self, stores: Sequence[StateStore]) -> StateMetrics:
-        clock = Stopwatch()
-        [store] = stores
-        read = store.num_keys if self.forgets else 0
-        removed = store.remove(self._expired(store))  # (3)
-        removals_ms = clock.lap()
-        store.commit()
-        return StateMetrics(
-            num_rows_updated=self.counts["passed"],
-            num_rows_removed=removed,
-            num_rows_dropped_by_watermark=self.counts["late"],
-            all_updates_time_ms=self.counts["ms"],
-            all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
-            custom={
-                "numDroppedDuplicateRows": self.counts["duplicates"], "numRowsIncrementallyRemoved": 0,
-                "numRowsReadDuringEviction": read,
-            },
-        )
+    def evicted(self, store: StateStore) -> tuple[Sequence[bytes], int]:  # (3)
+        return self._expired(store), store.num_keys if self.forgets else 0

@@ -26,14 +26,16 @@ Shown by tests/conformance/test_real_time_state.py::test_logs_and_reports_are_eq
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.state_task import StateTask, own_partition, record_batches
+from minispark_stream.engine.operators.state_task import StateTask, Stopwatch, own_partition, record_batches
 from minispark_stream.engine.operators.worker_tuning import tune_worker
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.real_time.channel import Receiver, Sender
@@ -84,18 +86,42 @@ def _by_partition(batch: pa.RecordBatch, control: int) -> Iterator[tuple[int, pa
 
 @dataclass(frozen=True, kw_only=True)
 class RowByRowTask(StateTask):
-    """(2) The function that `mapInArrow` runs over partitions without rows; the rows come from `senders` tasks."""
+    """(2) The function that `mapInArrow` runs over partitions without rows; the rows come from `senders` tasks.
+
+    `counts` are those of the batch so far: `updated` and `late` rows, the `ms` that they took, and `own_metrics`.
+    """
 
     channel: Channel
     senders: int
+    counts: Counter[str] = field(default_factory=Counter)
+    own_metrics: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
-    def take(self, stores: Sequence[StateStore], rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
+    def take(self, store: StateStore, rows: pa.RecordBatch, arriving: Receiver) -> Iterator[pa.RecordBatch]:
         """Process rows that have come; yields what to emit, rows that push others forward included."""
 
     @abstractmethod
-    def finish(self, stores: Sequence[StateStore]) -> StateMetrics:
+    def evicted(self, store: StateStore) -> tuple[Sequence[bytes], int]:
+        """The keys that no later row needs, and how many rows are read to find them."""
+
+    def _finish(self, store: StateStore) -> StateMetrics:  # (4)
         """Evict and commit; returns what has happened in the batch."""
+        clock = Stopwatch()
+        gone, read = self.evicted(store)
+        removed = store.remove(gone)
+        removals_ms = clock.lap()
+        store.commit()
+        own = {name: self.counts[name] for name in self.own_metrics}
+        return StateMetrics(
+            num_rows_updated=self.counts["updated"],
+            num_rows_removed=removed,
+            num_rows_dropped_by_watermark=self.counts["late"],
+            all_updates_time_ms=self.counts["ms"],
+            all_removals_time_ms=removals_ms,
+            commit_time_ms=clock.lap(),
+            stores={"default": store.metrics()},
+            custom={**own, "numRowsIncrementallyRemoved": 0, "numRowsReadDuringEviction": read},
+        )
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first_attempt()
@@ -106,10 +132,10 @@ class RowByRowTask(StateTask):
         channel = self.channel
         arriving = Receiver(channel.switchboard, channel.operator_id, partition, self.senders, self.output)
         try:
-            with self.info.open_stores(partition, *self.store_names) as stores:
+            with self.info.open_stores(partition, *self.store_names) as [store]:
                 for rows in arriving:
-                    for emitted in self.take(stores, rows, arriving):  # (3)
+                    for emitted in self.take(store, rows, arriving):  # (3)
                         yield from record_batches(emitted, self.output)
-                self.metrics.add([(partition, self.finish(stores))])  # (4)
+                self.metrics.add([(partition, self._finish(store))])
         finally:
             arriving.close()

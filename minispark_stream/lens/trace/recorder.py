@@ -1,8 +1,7 @@
 """Records the steps of a query while it runs.
 
-`level` is "steps", or "rows" to record rows as well (which costs extra work), or "code" to record the code that
-ran.  What is recorded of each step of the engine is
-declared in lens/recording/recorded.py:
+`level` is "steps", "rows" to record rows as well, or "code" to record the code that ran as well; both cost extra work. What is
+recorded of each step of the engine is declared in lens/recording/recorded.py:
 
     with recorder.step("walCommit", file="offsets/4") as step:
         step.out(text="v1 ...")

@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
@@ -177,14 +177,14 @@ def of_event(event: Event) -> str:
     return as_html(functions(event.outputs["code"])) if "code" in event.outputs else ""
 
 
-def _by_file(ran: Sequence[FunctionThatRan]) -> Mapping[int, tuple[str, list[FunctionThatRan]]]:
+def _by_file(ran: Sequence[FunctionThatRan]) -> Iterator[tuple[str, Iterator[FunctionThatRan]]]:
     """Functions of the same file that follow each other."""
-    return dict(enumerate((file, list(group)) for file, group in groupby(ran, key=lambda one: one.file)))
+    return groupby(ran, key=lambda one: one.file)
 
 
 def _as_text(ran: Sequence[FunctionThatRan]) -> str:
     lines = []
-    for file, of_file in _by_file(ran).values():
+    for file, of_file in _by_file(ran):
         lines.append(f"  {file}")
         for function in of_file:
             lines += [f"       {function.note}"] if function.note else []
@@ -199,7 +199,7 @@ def _as_text(ran: Sequence[FunctionThatRan]) -> str:
 def as_html(ran: Sequence[FunctionThatRan]) -> str:
     """Functions as HTML, in which what did not run can be unfolded."""
     return "<dl class='ran'>" + "".join(
-        f"<dt>{escape(file)}</dt><dd>{''.join(map(_function, of_file))}</dd>" for file, of_file in _by_file(ran).values()
+        f"<dt>{escape(file)}</dt><dd>{''.join(map(_function, of_file))}</dd>" for file, of_file in _by_file(ran)
     ) + "</dl>"
 
 

@@ -17,7 +17,7 @@ Shown by tests/spark/test_check.py::test_foretold_is_what_spark_did.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from minispark_stream.tools.operations.check.answer import FIRST, RIGHT, START, 
 from minispark_stream.tools.operations.check.dry_run import Build, CannotPlan, Deployment, Planned, planned
 from minispark_stream.tools.operations.check.of_joins import with_evicted
 from minispark_stream.tools.operations.check.of_plans import of_plans
-from minispark_stream.tools.operations.check.plan import describe
+from minispark_stream.tools.operations.check.plan import Description, describe
 from minispark_stream.tools.operations.check.rules import difference, rules
 from minispark_stream.tools.operations.check.shadow import copy_small_files
 from minispark_stream.tools.operations.check.trial import try_a_batch
@@ -106,8 +106,7 @@ def _differences(
     spark: SparkSession, report: CheckpointReport, new: Planned, before: Build | None, shadow: Path, how: Deployment,
     is_refused: bool,
 ) -> list[Difference]:
-    assert new.template is not None and new.write is not None and new.execution is not None
-    described = describe(new.template, new.execution.planner.sources, new.execution.sources.names, new.variables)
+    assert new.template is not None and new.write is not None
     has_state = bool(new.template.operators)
     found = [
         *of_sources.of_logs(new, report.sources, has_state),  # (3)
@@ -117,7 +116,7 @@ def _differences(
     ]
     if before is None:
         found += of_checkpoint.of_names(new, report) if not is_refused else ()
-        found += of_checkpoint.of_windows(described, report)
+        found += of_checkpoint.of_windows(_described(new), report)
         unseen = difference("not-compared" if has_state else "not-compared.stateless", "the query")
         return found if is_refused else [*found, unseen]
     old = _old(spark, before, shadow, replace(how, output_mode=None, mode_of_frame=new.write.output_mode))
@@ -136,19 +135,20 @@ def _old(spark: SparkSession, before: Build, shadow: Path, how: Deployment) -> P
 
 
 def _compared(old: Planned, new: Planned, report: CheckpointReport, is_refused: bool) -> Iterator[Difference]:  # (4)
-    assert old.template and old.write and old.execution and new.template and new.write
+    assert old.template and old.write and old.execution and new.template and new.write and new.execution
     if old.refused is not None and not is_refused:
         yield difference("before.does-not-fit", "the old query", f"{old.refused.condition}: {old.refused.message}", None)
-    names = [set(one.execution.sources.names) for one in (old, new) if one.execution is not None]
-    was, now = (
-        describe(one.template, one.execution.planner.sources, one.execution.sources.names, one.variables, names[0] ^ names[1])
-        for one in (old, new) if one.template is not None and one.execution is not None
-    )
-    for one in of_plans(was, now, new.write.output_mode == "complete"):
+    not_in_both = {*old.execution.sources.names} ^ {*new.execution.sources.names}
+    for one in of_plans(_described(old, not_in_both), _described(new, not_in_both), new.write.output_mode == "complete"):
         yield with_evicted(one, new.template, report) if one.id == "join.type" else one
     yield from of_sources.of_options(old, new)
     yield from of_writers.of_modes(old.write, new.write, new.template)
     yield from of_writers.of_sinks(old.write, new.write)
+
+
+def _described(one: Planned, without: Collection[str] = ()) -> Description:
+    assert one.template is not None and one.execution is not None
+    return describe(one.template, one.execution.planner.sources, one.execution.sources.names, one.variables, without)
 
 
 def _ways_out(refused: Refused | None, found: list[Difference]) -> tuple[str, ...]:

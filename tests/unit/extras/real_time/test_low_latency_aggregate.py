@@ -68,8 +68,8 @@ def taken(store: Store, *rows: tuple[str, int]) -> Catalyst:
     )
     columns = {"k": [k for k, _ in rows], "control": [None] * len(rows), "number": range(len(rows)), "sum": [v for _, v in rows]}
     catalyst: Any = Catalyst()
-    stores: Any = [store]
-    for emitted in task.take(stores, pa.RecordBatch.from_pydict(columns, schema=OUTPUT), catalyst):
+    of_task: Any = store
+    for emitted in task.take(of_task, pa.RecordBatch.from_pydict(columns, schema=OUTPUT), catalyst):
         catalyst.merge(emitted)
     return catalyst
 
