@@ -73,7 +73,7 @@ def compare(tmp_path, monkeypatch, spark, module):
         for known in (digests._module, digests._definition, recordings._entries):
             known.cache_clear()
         monkeypatch.setattr(recordings, "MODE", mode)
-        runner: Any = SimpleNamespace(_only_spark=True, _collect_rows=COLLECT)
+        runner: Any = SimpleNamespace(_only_spark=True, _collect_rows=COLLECT, _inputs=tmp_path / "input")
 
         def play():
             return Comparison(Runner.run(runner, feed, {}, lambda: None), run_of(row), ("k", "n"))
@@ -135,6 +135,21 @@ def test_a_function_that_may_note_something_is_not_recorded(compare, spark):
     compare("yes", feed=[lambda folder: noted.append(folder)])
     compare(feed=[lambda folder: noted.append(folder)])
     assert spark.asked == 2
+
+
+def test_files_that_are_there_already_are_not_those_of_another_run(compare, spark, tmp_path):
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "0.txt").touch()
+    compare("yes")
+    compare()
+    assert spark.asked == 2
+
+
+def test_the_model_does_not_go_on_from_what_it_did_beside_a_recording(compare, spark, tmp_path):
+    compare("yes")
+    (tmp_path / "checkpoint-model").mkdir()
+    compare(row=("a", 3))
+    assert not (tmp_path / "checkpoint-model").exists()
 
 
 def test_a_commit_chooses_one_in_so_many():
