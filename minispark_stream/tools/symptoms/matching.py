@@ -3,8 +3,9 @@
 1. Spark's own words: an error condition, or a template whose fixed words the message has in their order. The last one wins,
    because a message ends with its cause; before that, entries about an error beat those about a warning, and those that say
    more beat those that only wrap another message. Entries with one condition are told apart by their templates.
-2. If there are none, words are compared. A word weighs more the fewer entries have it, and a word that no entry has weighs
-   most. A template fits if the message has nearly all of its weight in the right order, or is itself a part of it.
+2. If there are none, words are compared, unless the message names a condition: then it is one that no entry has. A word
+   weighs more the fewer entries have it, and a word that no entry has weighs most. A template fits if the message has nearly
+   all of its weight in the right order, or is itself a part of it.
 3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less.
 4. An entry answers a question only if it is ahead of the second one: where two fit alike, neither is known to be right. The
    farther it is ahead, the less it must fit; without a word of streaming, much more. What speaks of another program has an
@@ -27,7 +28,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from minispark_stream.tools.symptoms.entries import Symptom
-from minispark_stream.tools.symptoms.words import is_of_others, is_of_streams, plain, stems
+from minispark_stream.tools.symptoms.words import is_of_others, is_of_streams, names_condition, plain, stems
 
 GAP = re.compile(r"<[^<>]+>")
 WIDEST_GAP = 60  # words that may stand for one <...> of a template
@@ -58,10 +59,10 @@ class Answer:
 
 
 class Place(NamedTuple):
-    """Of words in a message; of two that end together, the longer ones say more."""
+    """Where a template ends in a message, and the length of its words; of two that end together, the longer one says more."""
 
     end: int
-    length: int
+    said: int
 
 
 NOWHERE = Place(-1, 0)
@@ -104,7 +105,7 @@ class Index:
         known = (one for one in self._known if fits[one.title] > NO_FIT)
         best = sorted(known, key=lambda one: fits[one.title], reverse=True)[:NEAREST]
         first, second, *_ = *(fits[one.title] for one in best), NO_FIT, NO_FIT
-        if not _is_sure(first, second, text):
+        if names_condition(message) or not _is_sure(first, second, text):
             return Answer(False, tuple(best))
         return Answer(True, tuple(best[: 1 + (first.score < AHEAD * second.score)]))
 
@@ -135,7 +136,7 @@ class Index:
             if all(part in text for part in parts):
                 between = rf"(?: \S+){{0,{WIDEST_GAP}}}? "
                 found = re.finditer(between.join(rf"\b{re.escape(part)}\b" for part in parts), text)
-                places += [Place(one.end(), len(one.group())) for one in found]
+                places += [Place(one.end(), sum(map(len, parts))) for one in found]
         return max(places)
 
     # -- (2) and (3) -------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ ENVELOPES = re.compile(
     r"|(?:Writing job|Job) aborted\.?|Driver stacktrace:|JVM stacktrace:"
     r"|\[?TASK_WRITE_FAILED\]? Task failed while writing rows[^.]{0,300}\."
     r"|Lost task [\d.]+ in stage [\d.]+ \(TID \d+\)(?: \([^)]{0,200}\))?:? "
+    r"|(?<=may have been missed\.)\s+Some data may have been lost because they are not available in Kafka any more[^.]{0,300}"
     r"|During handling of the above exception, another exception occurred:",
 )
 QUERY = re.compile(r"=== Streaming Query ===.*?(?=JVM stacktrace|Caused by|\Z)", re.S)  # its offsets and its plan
@@ -47,6 +48,7 @@ APOSTROPHE = re.compile(r"['’](?:s\b)?")
 CONDITION = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z][A-Z0-9_]+)?|_LEGACY_ERROR_TEMP_\d+|_LEGACY_ERROR_TEMP_[A-Z0-9_]+"
 WORD = re.compile(rf"(?:{CONDITION})\b|[^\W\d_]+(?:[-_]?\w+)*")
 IS_CONDITION = re.compile(CONDITION)
+IN_BRACKETS = re.compile(rf"\[((?!_LEGACY|STREAM_FAILED|TASK_WRITE_FAILED){CONDITION})\] ")
 LITTLE = frozenset(  # words that say nothing here
     "a an and are as at be been but by can could do does for from had has have how i if in into is it its me my of on or "
     "our please so than that the their them then there these they this to us was we were what when where which who why will "
@@ -56,9 +58,10 @@ LITTLE = frozenset(  # words that say nothing here
 )
 OF_STREAMS = re.compile(
     r"(?i)stream|for ?each|checkpoint|watermark|micro|trigger|\bsinks?\b|state\b|stateful|state_?store|available ?now"
-    r"|offsets?\b|\blate\b|event.?time|commits\b|window(?!s service)|output ?mode|\b(?:append|complete|update) mode|kafka"
-    r"|rocksdb|\bbatch(?:es|id)?\b|spark_?metadata|dropduplicates|withstate|awaittermination|numinputrows|real.time mode"
-    r"|continuous (?:mode|processing)|pertrigger|falling behind|loadedmaps|exactly.once"
+    r"|offsets?\b|\blate\b|event.?time|commits\b|window(?!s service| functions?\b)|output ?mode"
+    r"|\b(?:append|complete|update) mode|kafka|rocksdb|\bbatch(?:es|id)?\b(?! (?:jobs?|dataframes?)\b)|spark_?metadata"
+    r"|dropduplicates|withstate|awaittermination|numinputrows|real.time mode|continuous (?:mode|processing)"
+    r"|pertrigger|falling behind|loadedmaps|exactly.once"
 )
 OTHERS = re.compile(  # other programs, whose users ask in the same words
     r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|beam|storm|dataflow|bigquery|snowflake"
@@ -113,6 +116,12 @@ def plain(text: str) -> str:
 def _of_path(path: re.Match[str]) -> str:
     """The log of a file sink is known by its name."""
     return f" {MANIFEST} " if MANIFEST in path.group() else " "
+
+
+def names_condition(text: str) -> str | None:
+    """The last condition in brackets of a message, `[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column ...`: what has happened."""
+    named: list[str] = IN_BRACKETS.findall(text)
+    return named[-1] if named else None
 
 
 def is_of_streams(text: str) -> bool:
