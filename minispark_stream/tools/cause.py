@@ -7,7 +7,7 @@ What failed decides what is looked at:
 3. the workers of Spark: the Python that PYSPARK_PYTHON names.
 
     from minispark_stream import MiniSparkSession      with PySpark 4.1 in this environment
-    ImportError: pyspark 4.1.4: not in the range <4.4,>=4.3. Get it: pip install 'pyspark<4.4,>=4.3'. (`python -m ...
+    ImportError: pyspark 4.1.4: not in the range <4.4,>=4.3. Get it: pip install 'pyspark<4.4,>=4.3', in an environment of ...
 
 If none of it is the cause, the error itself is shown. doctor.py knows what is needed; here is nothing but the choice.
 """

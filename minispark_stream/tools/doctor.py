@@ -19,7 +19,7 @@ Example:
     ok       Java 17.0.15 (/usr/bin/java)
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
     optional nbval: not installed, needed by `test`. Get it: pip install 'nbval>=0.11'
-    missing  Spark's inside: 1 of 984 classes, members and names is missing or different. Get it: pip install 'pyspark==4.3.*'
+    missing  Spark's inside: 1 of 984 classes, members and names is missing or different. Get it: pip install ...
              org.apache.spark.sql.execution.LogicalRDD.new: not new(Seq, RDD) any more, but new(Seq, RDD, boolean); used for ...
 
 It needs no package: `packaging`, or the copy of it in pip, is imported only if there are version ranges to check.
@@ -192,7 +192,13 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
         what = f"{name}: not installed" if version is None else f"{name} {version}: not in the range {versions}"
         needed = not extra or extra[0] in OF_THE_MODEL
         yield Finding(what if needed else f"{what}, needed by `{extra[0]}`", ok=False, needed=needed,
-                      get=f"{SETUP}pip install '{name}{versions}'")
+                      get=get_package(name, str(versions), version))
+
+
+def get_package(name: str, versions: str, found: str | None) -> str:
+    """How to get a package; the PySpark that is there stays, and another one gets an environment of its own."""
+    where = ", in an environment of its own" if name == "pyspark" and found is not None else ""
+    return f"{SETUP}pip install '{name}{versions}'{where}"
 
 
 def _extra(requirement: Any) -> list[str]:
@@ -253,7 +259,8 @@ def check_contract(env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(what.format("all"))
         return
     yield Finding(f"{what.format(len(found))} {'is' if len(found) == 1 else 'are'} missing or different", ok=False,
-                  get=f"{SETUP}pip install 'pyspark=={dotted(SPARK_NEEDED)}.*'", details=tuple(map(str, found)))
+                  get=get_package("pyspark", f"=={dotted(SPARK_NEEDED)}.*", spark_versions.pyspark_version()),
+                  details=tuple(map(str, found)))
 
 
 # (8)

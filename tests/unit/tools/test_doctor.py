@@ -75,6 +75,8 @@ def test_packages_needed_optional_out_of_range_and_absent():
         "missing  tqdm: not installed. Get it: make setup, or pip install 'tqdm<5,>=4.66'",
         "optional nbval: not installed, needed by `test`. Get it: make setup, or pip install 'nbval>=0.11'",
     ]
+    older = doctor.check_packages(requirements[:1], {"pyspark": "4.1.4"}.get)
+    assert [f.get for f in older] == ["make setup, or pip install 'pyspark<4.4,>=4.3', in an environment of its own"]
     (not_installed,) = doctor.check_packages([], installed.get)
     assert not not_installed.ok and "make setup" in not_installed.get
 
@@ -105,7 +107,7 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot", ok=False, get="y"))
     assert doctor.doctor(lines.append) == 1
     assert lines[-1] == "1 missing for the model"
-    runs = "runs     inspect, why, rollback, and reports that were saved"
+    runs = "runs     inspect, why, rollback, repair, metrics, and reports that were saved"
     assert runs in lines
     lines.clear()
     monkeypatch.setattr(what_runs, "OF_INSPECT", ("no such package",))
@@ -118,8 +120,17 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
 ])
 def test_which_tools_run_with_which_pyspark(monkeypatch, pyspark, on_spark, model):
     monkeypatch.setattr(what_runs.spark_versions, "pyspark_version", lambda: pyspark)
-    files, queries, drawn, kit, of_model = (line.startswith("runs") for line in what_runs.what_runs(int(not model), lambda name: "1"))
-    assert files and (queries, drawn, kit, of_model) == (on_spark, on_spark, on_spark, model)
+    files, queries, drawn, kit, connect, of_model = (line.startswith("runs") for line in what_runs.what_runs(int(not model), lambda name: "1"))
+    assert files and (queries, drawn, kit, connect, of_model) == (on_spark, on_spark, on_spark, on_spark, model)
+
+
+@pytest.mark.parametrize(("pyspark", "refused"), [("3.5.9", "the listeners, crash and advance"), ("4.0.1", "crash and advance")])
+def test_what_spark_connect_refuses_and_needs(monkeypatch, pyspark, refused):
+    monkeypatch.setattr(what_runs.spark_versions, "pyspark_version", lambda: pyspark)
+    assert f"runs     these over Spark Connect, but for {refused}" in list(what_runs.what_runs(1, lambda name: "1"))
+    without = {"grpcio-status": None}
+    (line,) = (one for one in what_runs.what_runs(1, lambda name: without.get(name, "1")) if "Connect" in one)
+    assert line == f"does not these over Spark Connect, but for {refused} (needs grpcio-status)"
 
 
 def test_a_spark_is_started_when_nothing_is_missing(monkeypatch):
