@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.spark_versions import condition_of
 from minispark_stream.lens.view.words import plural, row_words
 from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.shown_rows import shown_row
@@ -97,5 +97,5 @@ def late_rows(query: DrivenQuery) -> int:
 def error_names(error: BaseException) -> list[str]:
     """The names with which a test may expect an error: its condition, that of its cause, and its class."""
     cause = cause_of(str(error))
-    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    condition = condition_of(error)
     return list(dict.fromkeys(name for name in (cause and cause.name, condition, type(error).__name__) if name))
