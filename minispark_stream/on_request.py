@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minispark_stream.engine.operators.base import StatefulOperator
-    from minispark_stream.engine.operators.symmetric_hash_join import SymmetricHashJoin
+    from minispark_stream.engine.operators.join.symmetric_hash_join import SymmetricHashJoin
     from minispark_stream.engine.plan.streaming_relation import StreamingRelation
     from minispark_stream.engine.sinks.base import Sink, SinkSpec
     from minispark_stream.engine.sources.base import SourceSpec

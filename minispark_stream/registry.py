@@ -64,8 +64,8 @@ from minispark_stream import on_request
 from minispark_stream.engine.jvm import files
 from minispark_stream.engine.jvm.builders import short_name
 from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.operators.join.symmetric_hash_join import register_join_state_format
 from minispark_stream.engine.operators.operator_of_ones_own import Operator
-from minispark_stream.engine.operators.symmetric_hash_join import register_join_state_format
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.runtime.template import register_stateful_operator
 from minispark_stream.engine.sinks.base import Sink, SinkSpec

@@ -24,8 +24,8 @@ from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import Mask
+from minispark_stream.engine.operators.deduplication.streaming_deduplicate import SEEN, Deduplicate
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
-from minispark_stream.engine.operators.streaming_deduplicate import SEEN, Deduplicate
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.state_store import StateStore, StateStoreConf, StateStoreId
 

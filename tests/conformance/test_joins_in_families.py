@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from minispark_stream import MiniSparkSession, side_by_side
-from minispark_stream.engine.operators.symmetric_hash_join import MERGE_OPERATOR
-from minispark_stream.engine.operators.symmetric_hash_join import STATE_FORMAT as FORMAT
+from minispark_stream.engine.operators.join.symmetric_hash_join import MERGE_OPERATOR
+from minispark_stream.engine.operators.join.symmetric_hash_join import STATE_FORMAT as FORMAT
 from minispark_stream.engine.state.state_store import HDFS_PROVIDER
 from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare

@@ -149,6 +149,6 @@ def test_the_workers_of_a_local_spark_run_the_drivers_python(environment, tmp_pa
     seen = run(environment, tmp_path, "spark.python.daemon.module=minispark_stream.worker_daemon")
     assert (seen["counted"], seen["python"]) == ([3], sys.executable)
     in_parent = subprocess.run([sys.executable, "-c", MODULES], env=environment, capture_output=True, text=True).stdout.split()
-    assert "minispark_stream.engine.operators.state_store_save" in in_parent
+    assert "minispark_stream.engine.operators.aggregation.state_store_save" in in_parent
     its_own = set(seen["modules"]) - set(in_parent)
     assert not its_own & {"numpy", "pandas", "pyarrow"} and not [name for name in its_own if name.startswith("minispark_stream")]

@@ -107,7 +107,7 @@ def test_the_executors_of_a_cluster_are_sent_this_package_once():
     send_this_package(spark)
     (path,) = spark.listFiles
     with zipfile.ZipFile(path.removeprefix("file:")) as archive:
-        assert "minispark_stream/engine/operators/state_store_save.py" in archive.namelist()
+        assert "minispark_stream/engine/operators/aggregation/state_store_save.py" in archive.namelist()
 
 
 def test_workers_find_the_package_of_the_driver_or_are_sent_it(monkeypatch, tmp_path):

@@ -35,7 +35,7 @@ from minispark_stream.engine.operators.base import BatchContext, StatefulOperato
 from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, record_batch, without
 from minispark_stream.engine.operators.decision import OWN_WORDS, Decision, Entry
 from minispark_stream.engine.operators.event_times import event_time_column
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import load_command
+from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import load_command
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.operator_of_ones_own import Operator, State, Task, as_columns, as_rows
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch

@@ -6,7 +6,7 @@ Models: IncrementalExecution (Execution flow, steps 5 to 8; From query to the pl
    get the names and expression ids of the leaf, so that the expressions above it still find them.
 2. At a stateful operator, the plan is cut in two, and a Python task for each partition is put in between, which reads version N
    of its state store and writes version N+1. (An aggregation has two tasks, one that reads and one that writes:
-   engine/operators/streaming_aggregation.py.)
+   engine/operators/aggregation/streaming_aggregation.py.)
 3. The part above the cut continues with the rows that the task emits. Each part goes directly to Spark's planner: the template
    has been optimised, and the analyzer does not accept every plan that the optimizer makes.
 4. All parts together become a DataFrame, `next_batch`, whose columns have the names that the query gives them. Every action of

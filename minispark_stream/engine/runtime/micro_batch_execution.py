@@ -29,7 +29,7 @@ from dataclasses import replace
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeqMetadata
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.operators.symmetric_hash_join import confs_of_new_join
+from minispark_stream.engine.operators.join.symmetric_hash_join import confs_of_new_join
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION, folder_names, source_ids
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor

@@ -40,13 +40,13 @@ from pyspark.sql import functions as F
 from minispark_stream.engine.jvm import expressions, of_batch, plans, query_execution, scala
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.operators.aggregation.stateful_aggregation_strategy import compile_aggregate
 from minispark_stream.engine.operators.base import StatefulOperator
-from minispark_stream.engine.operators.flat_map_groups_with_state import compile_flat_map_groups_with_state
+from minispark_stream.engine.operators.deduplication.streaming_deduplicate import compile_deduplicate
+from minispark_stream.engine.operators.groups.flat_map_groups_with_state import compile_flat_map_groups_with_state
+from minispark_stream.engine.operators.join.symmetric_hash_join import compile_symmetric_hash_join
+from minispark_stream.engine.operators.limit.streaming_global_limit import compile_global_limit
 from minispark_stream.engine.operators.registered_operator import NODE, compile_registered_operator, is_registered_operator
-from minispark_stream.engine.operators.stateful_aggregation_strategy import compile_aggregate
-from minispark_stream.engine.operators.streaming_deduplicate import compile_deduplicate
-from minispark_stream.engine.operators.streaming_global_limit import compile_global_limit
-from minispark_stream.engine.operators.symmetric_hash_join import compile_symmetric_hash_join
 from minispark_stream.engine.plan import checked_plan
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.plan.real_time_leaf import control_of

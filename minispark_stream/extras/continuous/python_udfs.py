@@ -38,7 +38,7 @@ from pyspark.util import PythonEvalType
 
 from minispark_stream.engine.jvm import expressions, scala
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import load_command
+from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import load_command
 from minispark_stream.engine.plan.unsupported_nodes import expressions_named
 
 _PIPELINED = "spark.python.udf.pipelined.enabled"

@@ -11,7 +11,7 @@ state: RocksDB).
     family left-keyToNumValues, number 2     a -> 1       store     0200 00 row of a -> 00 row of 1
 
 So a join in state format 3 does with four families what it does with four stores in format 2
-(engine/operators/symmetric_hash_join_state_manager.py).
+(engine/operators/join/symmetric_hash_join_state_manager.py).
 
 Differs from Spark: nothing.
 """
@@ -25,9 +25,9 @@ from typing import cast
 
 from minispark_stream.engine.checkpointing.join_stores import COUNTS, LEFT, RIGHT, VALUES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Table
-from minispark_stream.engine.operators.symmetric_hash_join_buffers import FourStores
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Join
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import Sides
+from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import FourStores
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import Sides
 from minispark_stream.engine.state.state_store import (
     DEFAULT_STORE_NAME,
     Found,

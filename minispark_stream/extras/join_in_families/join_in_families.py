@@ -33,9 +33,9 @@ from minispark_stream.engine.jvm import scala, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import BatchContext, StateVariables
-from minispark_stream.engine.operators.symmetric_hash_join import MERGE_OPERATOR, STATE_FORMAT, SymmetricHashJoin
-from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import with_matched
+from minispark_stream.engine.operators.join.symmetric_hash_join import MERGE_OPERATOR, STATE_FORMAT, SymmetricHashJoin
+from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import with_matched
 from minispark_stream.extras.join_in_families.column_family import FourFamilies
 from minispark_stream.extras.join_in_families.rows_by_time import (
     TIME_SIZE,

@@ -38,8 +38,8 @@ import pyarrow as pa
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, ROWS, TIMES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import Columns, EventTime, Mask, event_time_micros, take
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, Join, KeyNumbers, StoredRows
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Ints, Join, KeyNumbers, StoredRows
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.state.state_store import StateStore, each
 from minispark_stream.extras.join_in_families.column_family import ColumnFamily, OneStore, keys_of
 from minispark_stream.extras.rocksdb.changes import Grown, elements, list_of

@@ -2,8 +2,8 @@
 
 Models: StatefulStreamlineAggregateExec, ProjectAggregationBufferExec (in no document: they are newer).
 
-Catalyst merges the buffers, as in micro-batches (engine/operators/streaming_aggregation.py), but row by row. So the task with
-the state is at the beginning of its pipeline, and what has been merged comes back from the end of it:
+Catalyst merges the buffers, as in micro-batches (engine/operators/aggregation/streaming_aggregation.py), but row by row. So the
+task with the state is at the beginning of its pipeline, and what has been merged comes back from the end of it:
 
 1. The sending tasks turn each row into the buffers of a group of one row. Rows that are not after the late watermark of the
    batch are dropped.
@@ -32,9 +32,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
+from minispark_stream.engine.operators.aggregation.state_store_restore import state_rows
+from minispark_stream.engine.operators.aggregation.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.columns import is_late, joined, record_batch, take, without
-from minispark_stream.engine.operators.state_store_restore import state_rows
-from minispark_stream.engine.operators.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.state_task import Stopwatch
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.continuous.queued_data_reader import PUSH

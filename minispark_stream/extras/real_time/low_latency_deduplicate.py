@@ -23,8 +23,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from minispark_stream.engine.operators.columns import is_late, without
+from minispark_stream.engine.operators.deduplication.streaming_deduplicate import Deduplicate
 from minispark_stream.engine.operators.state_task import Stopwatch
-from minispark_stream.engine.operators.streaming_deduplicate import Deduplicate
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.continuous.queued_data_reader import PUSH
 from minispark_stream.extras.real_time.channel import Receiver

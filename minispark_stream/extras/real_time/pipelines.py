@@ -41,10 +41,10 @@ from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import in_arrow, without_names
+from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.deduplication.streaming_deduplicate import StreamingDeduplicate
 from minispark_stream.engine.operators.event_times import several_event_times
-from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
-from minispark_stream.engine.operators.streaming_deduplicate import StreamingDeduplicate
 from minispark_stream.engine.plan.nodes import Node, Stateless, Watermark
 from minispark_stream.engine.plan.real_time_leaf import control_of
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution

@@ -49,8 +49,8 @@ from minispark_stream.engine.checkpointing.offset_seq_log import to_offsets
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, query_execution, sessions
 from minispark_stream.engine.observer import Observer
+from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.metrics import Reports
-from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.plan.real_time_leaf import real_time_leaf
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime.construct_next_batch import latest_offsets, wal_commit

@@ -3,8 +3,9 @@
 Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
 1. The task sets the implicit key before it calls the processor; state variables and timers only name their family and element.
-2. `Rows` turns a Python tuple into an UnsafeRow and back, as in applyInPandasWithState (engine/operators/group_state_rows.py).
-   With a time to live, the row has two fields: a struct of the tuple's fields, and the time of expiry.
+2. `Rows` turns a Python tuple into an UnsafeRow and back, as in applyInPandasWithState
+   (engine/operators/groups/group_state_rows.py). With a time to live, the row has two fields: a struct of the tuple's fields,
+   and the time of expiry.
 3. `updated` and `removed` count, for the progress report, what the state variables put and remove.
 4. What is appended to a list waits until the implicit key changes or the list is read, because a list that grows is written as
    a whole.
@@ -25,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import binary_row
 from minispark_stream.engine.operators.columns import Columns
-from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
+from minispark_stream.engine.operators.groups.group_state_rows import NO_TIMESTAMP, GroupStateRows
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 
 _BEFORE_STRUCT = 16  # bytes of a row whose first field is a struct, if it is the only one

@@ -4,7 +4,7 @@ Models: TransformWithStateInPySparkPythonRunner, TransformWithStateInPySparkPyth
 which they send the rows (SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
 1. First the rows of the initial state are sent, if there is one, then the new ones; both are sorted by key. They are sent in
-   Arrow batches (engine/operators/arrow_batches.py), none of which has rows of both.
+   Arrow batches (engine/operators/groups/arrow_batches.py), none of which has rows of both.
 2. Each batch is converted by itself: in pandas, a null turns the integers of its column into floats, for all keys of the batch.
 3. Successive rows with the same key reach the processor as
        transformWithState            one Row after the other
@@ -33,8 +33,8 @@ import pyarrow as pa
 from pyspark.sql.conversion import ArrowBatchTransformer
 from pyspark.sql.types import Row, StructType
 
-from minispark_stream.engine.operators.arrow_batches import batch_ends, buffer_bytes
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
+from minispark_stream.engine.operators.groups.arrow_batches import batch_ends, buffer_bytes
+from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import PandasConf
 
 Key = tuple[Any, ...]
 KeyedRow = tuple[Key, bool, Any]  # a row with its key, and whether it is new: (key, is_new, row)

@@ -60,8 +60,8 @@ from minispark_stream.engine.operators.base import (
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
-from minispark_stream.engine.operators.flat_map_groups_with_state import pandas_conf
-from minispark_stream.engine.operators.group_state_rows import without_collations
+from minispark_stream.engine.operators.groups.flat_map_groups_with_state import pandas_conf
+from minispark_stream.engine.operators.groups.group_state_rows import without_collations
 from minispark_stream.engine.operators.told import FIRED
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables

@@ -44,7 +44,7 @@ from minispark_stream.engine.operators.columns import (
     record_batch,
     without,
 )
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf, load_command
+from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import PandasConf, load_command
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.operators.told import KEPT, LATE, Told, told_of_calls

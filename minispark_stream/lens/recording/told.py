@@ -34,9 +34,9 @@ from minispark_stream.engine.checkpointing.join_stores import SIDES
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.task_types import in_arrow
+from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.base import StatefulOperator
-from minispark_stream.engine.operators.session_window import SessionWindowAggregation
-from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
+from minispark_stream.engine.operators.session.session_window import SessionWindowAggregation
 from minispark_stream.engine.operators.told import EMITTED, MOST_TOLD, Told
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.lens.recording.previews import in_ms, preview

@@ -30,7 +30,7 @@ from minispark_stream.tools.compare.checkpoint_files import without_ids, without
 from minispark_stream.tools.compare.engine_run import EngineBatch, EngineRun
 
 LONGEST = 1000  # characters of a value
-NO_TIMESTAMP, _AT, _TIMEOUT = -1, 16, struct.Struct("<q")  # of a timeout in a state row (engine/operators/group_state_rows.py)
+NO_TIMESTAMP, _AT, _TIMEOUT = -1, 16, struct.Struct("<q")  # of a timeout in a state row (operators/groups/group_state_rows.py)
 
 
 @dataclass(frozen=True)

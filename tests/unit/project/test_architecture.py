@@ -160,7 +160,7 @@ PROCESS_STATE = {
     "lens.view.pictures.KINDS": "the pictures, and what register_picture was given; as large as the user makes it",
     "engine.jvm.sessions._accumulatorRegistry": "PySpark's; the counters of a run leave it when the run ends",
     "engine.runtime.template.STATEFUL": "the stateful operators; the extras add theirs when they are imported",
-    "engine.operators.symmetric_hash_join.STATE_FORMATS": "the operators of a join by state format; the extras add theirs",
+    "engine.operators.join.symmetric_hash_join.STATE_FORMATS": "the operators of a join by state format; the extras add theirs",
     "engine.state.state_store.PROVIDERS": "Spark's state store providers; the extras add theirs when they are imported",
     "registry._registered": "what register_source and register_sink were given; as large as the user makes it",
     "engine.plan.streaming_relation._leaves": "which engine a stream in a plan belongs to; forgets what no plan has any more",

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from minispark_stream.engine.checkpointing.join_stores import SIDES, VALUES, store_name
-from minispark_stream.engine.operators.symmetric_hash_join import SymmetricHashJoin
+from minispark_stream.engine.operators.join.symmetric_hash_join import SymmetricHashJoin
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.state_reader import StoreState

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.state import GroupStateTimeout
 
+from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.flat_map_groups_with_state import FlatMapGroupsWithState
-from minispark_stream.engine.operators.session_window import SessionWindowAggregation
+from minispark_stream.engine.operators.deduplication.streaming_deduplicate import StreamingDeduplicate
+from minispark_stream.engine.operators.groups.flat_map_groups_with_state import FlatMapGroupsWithState
+from minispark_stream.engine.operators.session.session_window import SessionWindowAggregation
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
-from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
-from minispark_stream.engine.operators.streaming_deduplicate import StreamingDeduplicate
 from minispark_stream.extras.transform_with_state.transform_with_state import TransformWithState
 
 TIME = EventTime(0, is_window=False)

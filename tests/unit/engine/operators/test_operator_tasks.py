@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructType, TimestampType
 
+from minispark_stream.engine.operators.aggregation.state_store_restore import StateStoreRestore
+from minispark_stream.engine.operators.aggregation.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.session_window_state_store_restore import by_group_and_start
-from minispark_stream.engine.operators.state_store_restore import StateStoreRestore
-from minispark_stream.engine.operators.state_store_save import StateStoreSave
+from minispark_stream.engine.operators.deduplication.streaming_deduplicate import Deduplicate
+from minispark_stream.engine.operators.session.session_window_state_store_restore import by_group_and_start
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
-from minispark_stream.engine.operators.streaming_deduplicate import Deduplicate
 from tests.unit.engine.operators.test_state_tasks import Accumulator, in_partition, info
 
 TIME = EventTime(0, is_window=False)

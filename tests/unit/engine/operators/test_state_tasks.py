@@ -16,18 +16,18 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, Rows, UnsafeRowCodec, long_row
-from minispark_stream.engine.operators import symmetric_hash_join_partners
 from minispark_stream.engine.operators import told as told_of_tasks
-from minispark_stream.engine.operators.group_state_rows import GroupStateRows
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
+from minispark_stream.engine.operators.groups.group_state_rows import GroupStateRows
+from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
 from minispark_stream.engine.operators.instance_metrics import reported
+from minispark_stream.engine.operators.join import symmetric_hash_join_partners
+from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
+from minispark_stream.engine.operators.join.symmetric_hash_join_probe import Probe
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, JoinSide, number_keys
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
+from minispark_stream.engine.operators.limit.streaming_global_limit import GlobalLimit
 from minispark_stream.engine.operators.metrics import Reports
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
-from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
-from minispark_stream.engine.operators.symmetric_hash_join_build import Build
-from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Join, JoinSide, number_keys
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
 from minispark_stream.engine.operators.told import MOST_TOLD
 from minispark_stream.engine.state.loaded_providers import this_worker
 from minispark_stream.engine.state.state_files import StateFiles

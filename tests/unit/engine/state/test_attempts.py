@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import SparkRuntimeException
 
+from minispark_stream.engine.operators.limit.streaming_global_limit import GlobalLimit
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
-from minispark_stream.engine.operators.streaming_global_limit import GlobalLimit
 from minispark_stream.engine.state.hdfs_backed_state_store_map import HDFSBackedStateStoreMap
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
 from minispark_stream.engine.state.loaded_providers import get_store

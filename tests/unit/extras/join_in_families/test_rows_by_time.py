@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, ROWS, TIMES, store_name
 from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.join.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, JoinSide
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
-from minispark_stream.engine.operators.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Join, JoinSide
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 from minispark_stream.extras.join_in_families.column_family import FourFamilies, keys_of
 from minispark_stream.extras.join_in_families.rows_by_time import JoinSideByTime, TimedFamilies
-from tests.unit.engine.operators.test_joins_row_by_row import (
+from tests.unit.engine.operators.join.test_joins_row_by_row import (
     EVICTED,
     KEY,
     KINDS,

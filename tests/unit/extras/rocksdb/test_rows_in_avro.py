@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import binary_row, long_row
-from minispark_stream.engine.operators.group_state_rows import GroupStateRows
+from minispark_stream.engine.operators.groups.group_state_rows import GroupStateRows
 from minispark_stream.extras.rocksdb.avro_rows import AvroRows, avro_type
 from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder
 from minispark_stream.extras.rocksdb.column_family_schemas import Family, decode_column_families, encode_column_families

@@ -28,10 +28,10 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from minispark_stream.engine.jvm import expressions, physical, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, state_schema
 from minispark_stream.engine.operators.event_times import event_time_column, event_time_names
-from minispark_stream.engine.operators.session_window import SessionWindowAggregation
-from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
+from minispark_stream.engine.operators.session.session_window import SessionWindowAggregation
 from minispark_stream.engine.plan.real_time_leaf import control_of
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION, AGGREGATION_IN_REAL_TIME
 

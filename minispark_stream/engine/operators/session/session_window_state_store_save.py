@@ -26,8 +26,8 @@ import pyarrow as pa
 from minispark_stream.engine.checkpointing.unsafe_row import chosen
 from minispark_stream.engine.operators.columns import EventTime, concat, record_batch, state_not_after
 from minispark_stream.engine.operators.metrics import StateMetrics
+from minispark_stream.engine.operators.session.streaming_session_window_state_manager import StreamingSessionWindowStateManager
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
-from minispark_stream.engine.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
 from minispark_stream.engine.operators.told import EMITTED, KEPT, REMOVED, Told
 from minispark_stream.engine.state.state_store import StateStore
 

@@ -14,14 +14,14 @@ from pyspark.sql.types import LongType, StructType
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, VALUES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import EventTime
+from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers, FourStores
+from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
+from minispark_stream.engine.operators.join.symmetric_hash_join_probe import Probe
+from minispark_stream.engine.operators.join.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow, Waiting
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, JoinSide
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import indexed, with_matched
 from minispark_stream.engine.operators.metrics import Reports
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
-from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers, FourStores
-from minispark_stream.engine.operators.symmetric_hash_join_build import Build
-from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.engine.operators.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow, Waiting
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Join, JoinSide
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import indexed, with_matched
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_store import StateStoreConf, StateStoreId
 

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.jvm import expressions, physical, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.symmetric_hash_join_rows import TAGS
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import TAGS
 
 
 class RowsByKey:

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.operators.columns import Columns, joined
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, KeyNumbers, NewRows, PairNumbers, Pairs
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Ints, KeyNumbers, NewRows, PairNumbers, Pairs
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState
 
 PAIRS_AT_A_TIME = 50_000
 NOBODY = -1  # the place of the partner of a row that is emitted without one

@@ -5,7 +5,7 @@ From query to the plan).
 
 1. Once: read keys, state schema, timeout and the Python function off Spark's logical node.
 2. In each batch: shuffle the rows by key to the partition whose store has the key, and sort them by key.
-3. One task per partition calls the function (engine/operators/apply_in_pandas_with_state.py).
+3. One task per partition calls the function (engine/operators/groups/apply_in_pandas_with_state.py).
 4. Is another batch without data worth running? With a processing-time timeout always, because time has passed; with an
    event-time timeout if the watermark has moved; otherwise never.
 
@@ -38,13 +38,13 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm import expressions, physical, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.operators.apply_in_pandas_with_state import ApplyInPandasWithState
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, parts_of_function, state_schema
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
-from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, state_row_schema
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import PandasConf
+from minispark_stream.engine.operators.groups.apply_in_pandas_with_state import ApplyInPandasWithState
+from minispark_stream.engine.operators.groups.group_state_rows import NO_TIMESTAMP, state_row_schema
+from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import PandasConf
 from minispark_stream.engine.times import shown_time
 
 STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"

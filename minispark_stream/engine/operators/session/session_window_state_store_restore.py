@@ -26,11 +26,11 @@ import pyarrow as pa
 
 from minispark_stream.engine.operators.columns import EventTime, Ints, concat, is_late, joined, record_batch, take, without
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.state_task import StateTask
-from minispark_stream.engine.operators.streaming_session_window_state_manager import (
+from minispark_stream.engine.operators.session.streaming_session_window_state_manager import (
     StreamingSessionWindowStateManager,
     session_times,
 )
+from minispark_stream.engine.operators.state_task import StateTask
 from minispark_stream.engine.operators.told import LATE, Told
 from minispark_stream.engine.state.state_store import StateStore
 

@@ -34,12 +34,12 @@ import pyarrow as pa
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.engine.operators.columns import Mask, record_batch, take
+from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import JoinTask
+from minispark_stream.engine.operators.join.symmetric_hash_join_partners import NOBODY, Meetings, chunks
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, NewRows, PairNumbers, Pairs, number_keys
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import Stopwatch
-from minispark_stream.engine.operators.symmetric_hash_join_buffers import JoinTask
-from minispark_stream.engine.operators.symmetric_hash_join_partners import NOBODY, Meetings, chunks
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Join, NewRows, PairNumbers, Pairs, number_keys
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.operators.told import EMITTED, KEPT, LATE, MATCHED, MOST_TOLD, OLD, PASSED, REMOVED, UNFIT, Told
 from minispark_stream.engine.state.state_store import StateStore
 

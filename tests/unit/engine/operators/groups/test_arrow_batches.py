@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from minispark_stream.engine.operators.arrow_batches import batch_ends, buffer_bytes
+from minispark_stream.engine.operators.groups.arrow_batches import batch_ends, buffer_bytes
 
 MOST = 2**31 - 1
 NUMBERS_AND_TEXTS = [pa.array([1, 2, 3], pa.int32()), pa.array(["ab", None, "c"])]

@@ -12,10 +12,10 @@ to when all rows of the key are together, including those of earlier batches.
 2. The shuffle is by the keys *without* the session, so that a task gets all sessions of a key. Spark sorts them by key and
    start.
 3. A task per partition inserts the sessions of the state among the new ones
-   (engine/operators/session_window_state_store_restore.py).
+   (engine/operators/session/session_window_state_store_restore.py).
 4. Spark's MergingSessionsExec merges the sessions that overlap or touch. It takes them in the order of the task's output, in
    which a session of the state comes before a new one with the same start, even if it ends later.
-5. A second task per partition saves and emits (engine/operators/session_window_state_store_save.py).
+5. A second task per partition saves and emits (engine/operators/session/session_window_state_store_save.py).
 6. Spark evaluates the functions over the buffers.
 
     gap 5 minutes        12:00 a, 12:03 a, 12:20 a, 12:01 b
@@ -39,15 +39,15 @@ from minispark_stream.engine.jvm import physical, scala
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.task_types import without_names
+from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.base import BatchContext
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import SESSIONS, Decision, Entry
 from minispark_stream.engine.operators.event_times import several_event_times
-from minispark_stream.engine.operators.session_window_state_store_restore import SessionWindowStateStoreRestore
-from minispark_stream.engine.operators.session_window_state_store_save import SessionWindowStateStoreSave
+from minispark_stream.engine.operators.session.session_window_state_store_restore import SessionWindowStateStoreRestore
+from minispark_stream.engine.operators.session.session_window_state_store_save import SessionWindowStateStoreSave
+from minispark_stream.engine.operators.session.streaming_session_window_state_manager import StreamingSessionWindowStateManager
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
-from minispark_stream.engine.operators.streaming_aggregation import StreamingAggregation
-from minispark_stream.engine.operators.streaming_session_window_state_manager import StreamingSessionWindowStateManager
 
 
 @dataclass(frozen=True, kw_only=True)

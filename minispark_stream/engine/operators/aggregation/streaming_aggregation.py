@@ -4,14 +4,14 @@ Models: StatefulAggregationStrategy and AggUtils.planStreamingAggregation (From 
 
 An aggregate function consists of *buffers* (what must be remembered), a *merge* (how two sets of buffers become one) and an
 *evaluation* (what the user sees). For example, the buffers of `avg(x)` are a sum and a count. All of these are Spark's, and are
-planned once (engine/operators/stateful_aggregation_strategy.py). In each batch,
+planned once (engine/operators/aggregation/stateful_aggregation_strategy.py). In each batch,
 
 1. Spark's *partial* aggregation makes, in each of its tasks, one row of group keys and buffers for each key of the new rows.
 2. The rows are shuffled by key to the partition whose store has the key, and there Spark merges the rows of equal keys.
 3. A task per partition *restores*: it puts the old buffers of each key beside the new ones
-   (engine/operators/state_store_restore.py).
+   (engine/operators/aggregation/state_store_restore.py).
 4. Spark merges the two.
-5. A second task per partition *saves* the merged buffers, evicts and emits (engine/operators/state_store_save.py).
+5. A second task per partition *saves* the merged buffers, evicts and emits (engine/operators/aggregation/state_store_save.py).
 6. Spark evaluates the functions over the buffers that are emitted.
 
        final aggregation [k], [sum / count]                 (6)     a: 4.0
@@ -46,12 +46,12 @@ from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
+from minispark_stream.engine.operators.aggregation.state_store_restore import StateStoreRestore
+from minispark_stream.engine.operators.aggregation.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import EMITS, GROUPS, Decision, Entry
 from minispark_stream.engine.operators.event_times import several_event_times
-from minispark_stream.engine.operators.state_store_restore import StateStoreRestore
-from minispark_stream.engine.operators.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION
 

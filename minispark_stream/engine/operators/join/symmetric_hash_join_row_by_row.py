@@ -17,7 +17,7 @@ for reading, and a test compares the columnar tasks with it: they emit the same 
     new       watermark 12:20           a left outer join emits nothing for (12:00), because it has been matched
 
 Differs from Spark: nothing.
-Shown by tests/unit/engine/operators/test_joins_row_by_row.py::test_columns_do_what_rows_do.
+Shown by tests/unit/engine/operators/join/test_joins_row_by_row.py::test_columns_do_what_rows_do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Join
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join
 
 Values = tuple[Any, ...]  # times are microseconds, a window is a pair of them
 Joined = tuple[Values | None, Values | None]  # None stands for a row of nulls

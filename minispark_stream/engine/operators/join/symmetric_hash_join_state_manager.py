@@ -33,7 +33,14 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
 from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
 from minispark_stream.engine.operators.columns import Columns, Mask, take
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Changes, Ints, Join, KeyNumbers, StoredRows, number_keys
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import (
+    Changes,
+    Ints,
+    Join,
+    KeyNumbers,
+    StoredRows,
+    number_keys,
+)
 from minispark_stream.engine.state.state_store import StateStore
 
 NULL = -1  # the position of a row that is missing

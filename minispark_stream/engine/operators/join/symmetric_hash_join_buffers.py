@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, STORES
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.operators.state_task import StateTask
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Join
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.state.state_store import StateStore, StateStoreMetrics
 
 

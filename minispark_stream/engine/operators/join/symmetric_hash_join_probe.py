@@ -27,11 +27,11 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import JoinTask
+from minispark_stream.engine.operators.join.symmetric_hash_join_partners import Meetings
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Ints, NewRows, number_keys
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import Sides
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.symmetric_hash_join_buffers import JoinTask
-from minispark_stream.engine.operators.symmetric_hash_join_partners import Meetings
-from minispark_stream.engine.operators.symmetric_hash_join_rows import Ints, NewRows, number_keys
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import Sides
 from minispark_stream.engine.state.state_store import StateStore
 
 

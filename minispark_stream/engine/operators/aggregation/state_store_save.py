@@ -29,9 +29,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
+from minispark_stream.engine.operators.aggregation.state_store_restore import state_rows
 from minispark_stream.engine.operators.columns import EventTime, concat, is_late, state_not_after, without
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.state_store_restore import state_rows
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
 from minispark_stream.engine.operators.told import EMITTED, KEPT, LATE, REMOVED, Told
 from minispark_stream.engine.state.state_store import StateStore

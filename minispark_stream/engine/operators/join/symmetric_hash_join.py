@@ -55,14 +55,14 @@ from minispark_stream.engine.operators.base import BatchContext, StatefulOperato
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.decision import ROWS, Decision, Entry
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
+from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers, FourStores
+from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
+from minispark_stream.engine.operators.join.symmetric_hash_join_condition import pairs_that_match, shifts_ms, split
+from minispark_stream.engine.operators.join.symmetric_hash_join_probe import Probe
+from minispark_stream.engine.operators.join.symmetric_hash_join_rows import TAGS, Join, JoinSide, check_join_type
+from minispark_stream.engine.operators.join.symmetric_hash_join_shuffle import RowsByKey
+from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
-from minispark_stream.engine.operators.symmetric_hash_join_buffers import Buffers, FourStores
-from minispark_stream.engine.operators.symmetric_hash_join_build import Build
-from minispark_stream.engine.operators.symmetric_hash_join_condition import pairs_that_match, shifts_ms, split
-from minispark_stream.engine.operators.symmetric_hash_join_probe import Probe
-from minispark_stream.engine.operators.symmetric_hash_join_rows import TAGS, Join, JoinSide, check_join_type
-from minispark_stream.engine.operators.symmetric_hash_join_shuffle import RowsByKey
-from minispark_stream.engine.operators.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
 from minispark_stream.engine.operators.told import EMITTED
 from minispark_stream.engine.plan.checked_plan import is_stream_stream_join, read
 from minispark_stream.engine.state.state_store import PROVIDER_CLASS, ROCKS_DB_PROVIDER

@@ -38,10 +38,10 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.operators.arrow_batches import batch_ends
 from minispark_stream.engine.operators.columns import EventTime, concat, is_late, normalized, without
-from minispark_stream.engine.operators.group_state_rows import NO_TIMESTAMP, GroupStateRows
-from minispark_stream.engine.operators.grouped_map_pandas_with_state import (
+from minispark_stream.engine.operators.groups.arrow_batches import batch_ends
+from minispark_stream.engine.operators.groups.group_state_rows import NO_TIMESTAMP, GroupStateRows
+from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import (
     Group,
     GroupedMapPandasWithState,
     PandasConf,

@@ -1,0 +1,1 @@
+"""dropDuplicates and dropDuplicatesWithinWatermark, which are one operator."""

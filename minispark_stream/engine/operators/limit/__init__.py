@@ -1,0 +1,1 @@
+"""limit(n), the smallest operator of all: the first to read."""
