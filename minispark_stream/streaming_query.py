@@ -22,7 +22,7 @@ from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
-from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger
+from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger, RealTimeTrigger
 
 if TYPE_CHECKING:
     from minispark_stream.lens.trace.recorder import Recorder
@@ -82,10 +82,11 @@ class StreamingQuery(SparkStreamingQuery):
         """Why the query emitted nothing: what is in the state, what was dropped, and what would have to arrive."""
         from minispark_stream.tools.inspection.why_no_output import explain_query
 
-        execution, trace = self._execution, self.trace
-        interval_ms = execution.trigger.interval_ms if isinstance(execution.trigger, ProcessingTimeTrigger) else 0
+        execution, trace, trigger = self._execution, self.trace, self._execution.trigger
         return explain_query(
-            self, execution.checkpoint, execution.output_mode, trace.events, trace.plan or "", interval_ms=interval_ms
+            self, execution.checkpoint, execution.output_mode, trace.events, trace.plan or "",
+            interval_ms=trigger.interval_ms if isinstance(trigger, ProcessingTimeTrigger) else 0,
+            real_time_ms=trigger.batch_ms if isinstance(trigger, RealTimeTrigger) else 0, sink=type(execution.sink).__name__,
         )
 
     def exception(self) -> StreamingQueryException | None:

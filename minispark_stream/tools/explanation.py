@@ -66,4 +66,5 @@ def explain_output(
     seen = look(given, where)
     return explain_query(
         given, seen.checkpoint, seen.output_mode, plan=seen.plan, measured=seen.watermarks, interval_ms=seen.interval_ms,
+        real_time_ms=seen.real_time_ms, sink=seen.sink,
     )

@@ -43,7 +43,8 @@ class Known(NamedTuple):
     source_names: tuple[str, ...] = ()
     watermarks: Mapping[str, int | None] = {}
     interval_ms: int = 0
-    is_real_time: bool = False
+    real_time_ms: int = 0
+    sink: str = ""
 
 
 def as_model_query(query: Any) -> ModelQuery | None:  # (1)

@@ -25,7 +25,8 @@ class SparkQuery(NamedTuple):
 
     `source_names` says what its sources are called in the checkpoint: each has a name or a number. `watermarks` are what the
     `withWatermark` operators have measured in this run, by their ids in the plan; None as long as they have seen no row.
-    `interval_ms` is that of a processing-time trigger, 0 for others.
+    `interval_ms` is that of a processing-time trigger, `real_time_ms` how long a batch lasts in real-time mode; 0 for other
+    triggers. `sink` is the class of the sink.
     """
 
     checkpoint: str
@@ -34,7 +35,8 @@ class SparkQuery(NamedTuple):
     source_names: tuple[str, ...]
     watermarks: Mapping[str, int | None] = {}
     interval_ms: int = 0
-    is_real_time: bool = False
+    real_time_ms: int = 0
+    sink: str = ""
 
 
 def refuse_id(session: SparkSession, query_id: Any) -> NoReturn:
@@ -54,7 +56,8 @@ def look_at(query: StreamingQuery) -> SparkQuery:
         source_names=_source_names(execution.analyzedPlan()) if version.names_sources else (),
         watermarks=dict(_watermarks(execution)) if version.tells_watermarks else {},
         interval_ms=int(trigger.intervalMs()) if scala.class_name(trigger) == "ProcessingTimeTrigger" else 0,
-        is_real_time=scala.class_name(trigger) == "RealTimeTrigger",
+        real_time_ms=int(trigger.batchDurationMs()) if scala.class_name(trigger) == "RealTimeTrigger" else 0,
+        sink=scala.class_name(execution.sink()),
     )
 
 

@@ -146,6 +146,10 @@ class StreamExecution(ABC):
     def described(self, batch: str) -> str:
         return f"{self.name or ''}\nid = {self.id}\nrunId = {self.run_id}\nbatch = {batch}"
 
+    def pipelines(self) -> dict[str, Any]:
+        """What tasks that ran at the same time have told of their rows, for whoever explains the batch."""
+        return {}
+
     def update_status(self, **changes: Any) -> None:
         self.status = {**self.status, **changes}
 

@@ -71,7 +71,7 @@ def rows_and_ends(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch 
         for at in pc.indices_nonzero(markers.is_valid()).to_pylist():
             if begin < at:
                 yield rows.slice(begin, at - begin)
-            if markers[at].as_py() != PUSH:
+            if not markers[at].as_py().startswith(PUSH):
                 yield None
             begin = at + 1
         if begin < batch.num_rows:

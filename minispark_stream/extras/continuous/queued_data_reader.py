@@ -14,7 +14,8 @@ rows for a Python worker until their batch has `BATCH_BYTES`, or until it sees t
 So the rows are followed by rows with PUSH in the last column, a text as long as such a batch. They make Spark pass on what it
 has collected, and the writer drops them. One PUSH fills the writer's batch, and the next one shows that there are more rows.
 (In a query with Python UDFs each row is a batch, and one PUSH shows the writer, and each operator with UDFs, that there are
-more rows.) While more rows wait in the queue, no PUSH is needed.
+more rows.) While more rows wait in the queue, no PUSH is needed. A PUSH may have a name after it, by which tasks tell where it
+has passed (extras/real_time/ways.py).
 
 Differs from Spark: nothing.
 """
@@ -129,9 +130,9 @@ class QueuedDataReader:
             self.put(Failure("Data read failed", e))
 
 
-def push_rows(schema: StructType, number: int) -> pa.Table:
+def push_rows(schema: StructType, number: int, name: str = "") -> pa.Table:
     """Rows that only push others forward; the last column of `schema` is that of PUSH."""
-    return arrow_rows([(*(None,) * (len(schema) - 1), PUSH)] * max(number, 1), schema).slice(0, number)
+    return arrow_rows([(*(None,) * (len(schema) - 1), PUSH + name)] * max(number, 1), schema).slice(0, number)
 
 
 def rows_of_data(rows: Rows, schema: pa.Schema, python_schema: StructType) -> pa.Table:

@@ -32,7 +32,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -63,9 +63,10 @@ class WhoListens:
 
 @dataclass(frozen=True)
 class Message:
-    """Rows, or None: the end. The answer is None."""
+    """Rows, or None: the end; and the names of their readings (ways.py). The answer is None."""
 
     rows: pa.Buffer | None
+    names: tuple[str, ...] = ()
 
 
 class Switchboard:
@@ -103,8 +104,8 @@ class Sender:
             driver.close()
         self._receivers = {partition: one.at.connect() for partition, one in found.items()}
 
-    def send(self, partition: int, rows: pa.RecordBatch) -> None:  # (3)
-        self._receivers[partition].ask(Message(rows.serialize()))
+    def send(self, partition: int, rows: pa.RecordBatch, names: Iterable[str] = ()) -> None:  # (3)
+        self._receivers[partition].ask(Message(rows.serialize(), tuple(names)))
 
     def end(self) -> None:  # (4)
         for receiver in self._receivers.values():
@@ -127,10 +128,10 @@ class WayBack:
 
 
 class Receiver:
-    """The rows of one partition, from `senders` tasks."""
+    """The rows of one partition, from `senders` tasks. `names` are those of the rows that came last."""
 
     def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int, senders: int, schema: pa.Schema):
-        self._schema, self._running = schema, senders
+        self._schema, self._running, self.names = schema, senders, tuple[str, ...]()
         self._queue: queue.Queue[Message] = queue.Queue(_QUEUE_SIZE)
         self._merged: queue.SimpleQueue[pa.RecordBatch] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -148,6 +149,7 @@ class Receiver:
             if message.rows is None:
                 self._running -= 1
             else:
+                self.names = message.names
                 yield pa.ipc.read_record_batch(message.rows, self._schema)
 
     def merged(self, number: int) -> Iterator[pa.RecordBatch]:

@@ -63,14 +63,17 @@ class LowLatencyAggregate(RowByRowTask, StateStoreSave):
         self.counts.update(late=int(late.sum()))
         keys = list(UnsafeRowCodec(self.keys).encode_rows(rows.columns[: len(self.keys)], rows.num_rows))
         for begin, end in _rounds(keys):
-            yield self._groups(store, rows.slice(begin, end - begin), keys[begin:end])  # (2)
+            names = arriving.names if end == len(keys) else ()
+            yield self._groups(store, rows.slice(begin, end - begin), keys[begin:end], names)  # (2)
             for merged in arriving.merged(len(set(keys[begin:end]))):  # (3)
                 self._put(store, merged)
         self.updated.update(keys)
         self.counts["updated"] = len(self.updated)
         self.counts.update(ms=clock.lap())
 
-    def _groups(self, store: StateStore, rows: pa.RecordBatch, keys: Sequence[bytes]) -> pa.RecordBatch:
+    def _groups(
+        self, store: StateStore, rows: pa.RecordBatch, keys: Sequence[bytes], names: Sequence[str]
+    ) -> pa.RecordBatch:
         """The groups of some rows, and rows that push them forward."""
         width, different = len(self.keys), list(dict.fromkeys(keys))
         is_there, values = store.get(different)
@@ -88,7 +91,8 @@ class LowLatencyAggregate(RowByRowTask, StateStoreSave):
         for number, group in enumerate(groups.values(), rows.num_rows):
             order += group
             numbers += [number] * len(group)
-        controls = [None] * of_data + [_COMES_BACK] * (len(order) - of_data) + [PUSH] * _PUSHES
+        controls = [None] * of_data + [_COMES_BACK] * (len(order) - of_data)
+        controls += [PUSH + " ".join(names)] * _PUSHES
         order += [order[-1]] * _PUSHES
         numbers += [-1 - i for i in range(_PUSHES)]
         columns = [joined(new, then) for new, then in zip(_of_state(rows.columns, width), old.columns)]

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -49,12 +48,12 @@ class LowLatencyDeduplicate(RowByRowTask, Deduplicate):
         )
         yield passed
         if passed.num_rows and arriving.is_empty():
-            yield self._pushes
+            yield self._pushes(arriving.names)
 
-    @cached_property
-    def _pushes(self) -> pa.RecordBatch:
+    def _pushes(self, names: Sequence[str]) -> pa.RecordBatch:
+        push = PUSH + " ".join(names)
         columns = [
-            pa.array([PUSH] * self.pushes, f.type) if i == self.channel.control else pa.nulls(self.pushes, f.type)
+            pa.array([push] * self.pushes, f.type) if i == self.channel.control else pa.nulls(self.pushes, f.type)
             for i, f in enumerate(self.output)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.output)

@@ -22,7 +22,7 @@ Shown by tests/unit/extras/real_time/test_low_latency_reader.py::test_a_reader_e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +35,17 @@ from minispark_stream.engine.sources.base import ContinuousInputPartition
 from minispark_stream.extras.continuous.continuous_write import rows_and_ends
 from minispark_stream.extras.continuous.queued_data_reader import (
     ContinuousRows,
+    Entry,
     Failure,
     QueuedDataReader,
     push_rows,
     rows_of_data,
 )
+from minispark_stream.extras.real_time.ways import MOST_WAYS, READ, Passed, noted, now
 
 BATCH_END_KEY = "minispark_stream.realTime.batchEndMs"  # in the local properties of a batch's job: when it ends
 _QUEUE_SIZE = 1024  # rows that a reader has read ahead
+_SHOWN = 60  # characters of a row
 PUSHES = 2  # after rows; queued_data_reader.py
 PUSHES_TO_AGGREGATION = PUSHES + 1  # if an aggregation is on their way: it emits a row when the next one has come
 
@@ -82,7 +85,8 @@ def first_attempt() -> TaskContext:  # (5)
 class LowLatencyReaderTask:
     """The function that `mapInArrow` runs for each partition of a source; its input is the number of the partition.
 
-    `schema` is that of the rows, with the column of PUSH at its end. If no PUSH can pass the plan, `pushes` is 0.
+    `schema` is that of the rows, with the column of PUSH at its end. If no PUSH can pass the plan, `pushes` is 0. If `follows`,
+    rows are followed on their way (ways.py).
     """
 
     source: int
@@ -90,6 +94,7 @@ class LowLatencyReaderTask:
     schema: StructType
     reports: Reports
     pushes: int
+    follows: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = first_attempt()
@@ -97,7 +102,7 @@ class LowLatencyReaderTask:
         [number] = [one for batch in batches for one in batch.column(0).to_pylist()]
         partition = self.partitions[number]
         pushes = push_rows(self.schema, self.pushes)
-        offset, count = partition.start_offset, 0
+        offset, count, passed = partition.start_offset, 0, list[Passed]()
         reader = QueuedDataReader(partition, _QUEUE_SIZE)
         try:
             while (entries := reader.next_entries(end_s)) is not None:  # (1)
@@ -109,11 +114,23 @@ class LowLatencyReaderTask:
                     tables.append(rows_of_data(entry.rows, pushes.schema, self.schema))
                     offset, count = entry.offset, count + len(entry.rows)
                 if reader.is_empty():
+                    if self.follows and len(passed) < MOST_WAYS:
+                        name = f"{self.source}.{number}.{len(passed)}"
+                        passed.append(now(name, READ, number, _shown(entries)))
+                        pushes = push_rows(self.schema, self.pushes, name)
                     tables.append(pushes)
                 yield from pa.concat_tables(tables).combine_chunks().to_batches()  # (2)
         finally:
             reader.close()
-        self.reports.add([PartitionEnd(self.source, number, offset, count)])  # (3)
+        self.reports.add([PartitionEnd(self.source, number, offset, count), *passed])  # (3)
+
+
+def _shown(entries: Sequence[Entry]) -> str:
+    """How many rows these are, and the last of them."""
+    rows = [one.rows for one in entries if isinstance(one, ContinuousRows)]
+    last = rows[-1].slice(len(rows[-1]) - 1).to_pylist()[0].values() if isinstance(rows[-1], pa.RecordBatch) else rows[-1][-1]
+    others = sum(map(len, rows)) - 1
+    return " ".join(map(str, last))[:_SHOWN] + (f" and {others} more" if others else "")
 
 
 @dataclass(frozen=True)
@@ -124,11 +141,14 @@ class RealTimeWriterTask:
     batch_id: int
     reports: Reports
     of_state: Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
+    follows: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # (4)
         context = TaskContext.get()
         assert context is not None
-        count, partition = 0, context.partitionId()
+        count, partition, passed = 0, context.partitionId(), list[Passed]()
+        if self.follows:
+            batches = noted(batches, partition, passed)
         if self.of_state is not None:
             batches = self.of_state(partition, batches)
 
@@ -140,5 +160,5 @@ class RealTimeWriterTask:
                     yield batch
 
         message = self.write(partition, self.batch_id, rows())
-        self.reports.add([Written(partition, message, count)])
+        self.reports.add([Written(partition, message, count), *passed])
         yield from ()

@@ -61,6 +61,7 @@ from minispark_stream.extras.jvm.pipelined_stages import (
 from minispark_stream.extras.real_time.channel import Switchboard
 from minispark_stream.extras.real_time.low_latency_aggregate import LowLatencyAggregate, StateFromEnd
 from minispark_stream.extras.real_time.low_latency_deduplicate import LowLatencyDeduplicate
+from minispark_stream.extras.real_time.low_latency_reader import Reports
 from minispark_stream.extras.real_time.streaming_state import Channel, SendingTask
 
 _OTHERS_END_S = 10  # how long other tasks are given to end, such as those that start Python workers
@@ -71,11 +72,12 @@ _NOTHING = StructType().add("nothing", LongType())
 class Pipelines:
     """What all batches of a run have in common.
 
-    `senders` are the RDDs of the current batch out of which nothing comes. `pushes`: how many control rows follow rows.
+    `senders` are the RDDs of the current batch out of which nothing comes, and `receivers` the number of its other tasks.
+    `pushes`: how many control rows follow rows; `follows`: where tasks report which rows have passed, if they shall.
     """
 
-    def __init__(self, session: SparkSession, pushes: int):
-        self._session, self.pushes = session, pushes
+    def __init__(self, session: SparkSession, pushes: int, follows: Reports | None = None):
+        self._session, self.pushes, self._follows, self.receivers = session, pushes, follows, 0
         self._switchboard = Switchboard(sessions.driver_host(session))
         self._sending: dict[int, MapPartitions] = {}
         self._schema = expressions.java_schema(session, _NOTHING)
@@ -95,7 +97,7 @@ class Pipelines:
         names = [column.exprId().id() for column in scala.items(rows.output())]
         control = control_of(rows)
         assert control is not None
-        return Channel(self._switchboard.ref, operator.operator_id, names.index(control.exprId().id()))
+        return Channel(self._switchboard.ref, operator.operator_id, names.index(control.exprId().id()), self._follows)
 
     def tasks(self, operator: StatefulOperator, rows: JavaObject) -> MapPartitions:
         """Plans a task that emits rows as those that come in."""
@@ -123,7 +125,8 @@ class Pipelines:
             SparkRuntimeException: there are not enough free slots for all tasks (CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT).
         """
         rows = physical.executable(written).execute()
-        needed = sum(rdd.getNumPartitions() for rdd in (rows, *self.senders))
+        self.receivers = int(rows.getNumPartitions())
+        needed = self.receivers + sum(rdd.getNumPartitions() for rdd in self.senders)
         until = time.monotonic() + _OTHERS_END_S
         while needed > (slots := free_slots(self._session)) and time.monotonic() < until:  # (4)
             time.sleep(_LOOK_AGAIN_S)

@@ -83,6 +83,7 @@ from minispark_stream.extras.real_time.low_latency_reader import (
     Written,
 )
 from minispark_stream.extras.real_time.pipelines import PipelinedExecution, Pipelines
+from minispark_stream.extras.real_time.ways import ways
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +163,8 @@ class RealTimeMode(MicroBatchExecution):
         operators = self.planner.whole_template(self.context).operators
         pushes = PUSHES_TO_AGGREGATION if any(isinstance(one, StreamingAggregation) for one in operators) else PUSHES
         if operators:
-            self._pipelines = Pipelines(self.session, pushes)
+            follows = self.reports if self.observer.wants_told else None
+            self._pipelines = Pipelines(self.session, pushes, follows)
             new_execution = partial(PipelinedExecution, self._pipelines)
         try:
             leaf, plan = partial(real_time_leaf, self.session), query_execution.with_keys_in_order(self.session, self.analyzed)
@@ -193,9 +195,14 @@ class RealTimeMode(MicroBatchExecution):
         partitions = tuple(source.plan_input_partitions(start))
         schema = list(dict(streaming_sources(self.session, self.analyzed)).values())[number].schema
         rows = expressions.positional(schema, StructType().add("control", StringType()))
-        reader = LowLatencyReaderTask(number, partitions, rows, self.reports, self._pushes)
+        follows = self.observer.wants_told and self._pushes > 0
+        reader = LowLatencyReaderTask(number, partitions, rows, self.reports, self._pushes, follows)
         read = self.session.range(0, len(partitions), 1, len(partitions)).mapInArrow(reader, rows)
         return read if self._pushes else read.drop(rows.names[-1])
+
+    def pipelines(self) -> dict[str, Any]:
+        receivers = {} if self._pipelines is None else {"receivers": self._pipelines.receivers}
+        return {**receivers, "ways": ways(self.reports.value)}
 
     def written_rows(self, execution: IncrementalExecution, batch_id: int) -> DataFrame:
         """The rows of a batch on their way into the sink; none comes out."""
@@ -205,7 +212,7 @@ class RealTimeMode(MicroBatchExecution):
             rows = rows.select("*", F.lit(None).cast("string"))
         columns = [f"_{i}" for i in range(len(rows.columns))]
         of_state = execution.of_state if isinstance(execution, PipelinedExecution) else None
-        writer = RealTimeWriterTask(self.write.write, batch_id, self.reports, of_state)
+        writer = RealTimeWriterTask(self.write.write, batch_id, self.reports, of_state, self.observer.wants_told)
         written = rows.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))
         return self._pipelines.whole_job(written) if self._pipelines else written
 

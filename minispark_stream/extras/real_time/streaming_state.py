@@ -39,7 +39,8 @@ from minispark_stream.engine.operators.state_task import StateTask, Stopwatch, o
 from minispark_stream.engine.operators.worker_tuning import tune_worker
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.real_time.channel import Receiver, Sender
-from minispark_stream.extras.real_time.low_latency_reader import first_attempt
+from minispark_stream.extras.real_time.low_latency_reader import Reports, first_attempt
+from minispark_stream.extras.real_time.ways import COMPUTED, RECEIVED, Passed, names_of_rows, now
 from minispark_stream.extras.rpc import RpcEndpointRef
 
 
@@ -49,11 +50,13 @@ class Channel:
 
     Attributes:
         control: the position of the column of PUSH in the rows.
+        follows: where tasks report which rows have passed, if rows are followed on their way (ways.py).
     """
 
     switchboard: RpcEndpointRef
     operator_id: int
     control: int
+    follows: Reports | None = None
 
 
 @dataclass(frozen=True)
@@ -65,23 +68,31 @@ class SendingTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first_attempt()
-        _, rows = own_partition(batches)
-        sender = Sender(self.channel.switchboard, self.channel.operator_id, self.partitions)
+        number, rows = own_partition(batches)
+        channel, passed = self.channel, list[Passed]()
+        sender = Sender(channel.switchboard, channel.operator_id, self.partitions)
         for batch in rows:
-            for partition, part in _by_partition(batch, self.channel.control):
-                sender.send(partition, part)
+            names = names_of_rows(batch.column(channel.control)) if channel.follows is not None else []
+            for partition, part, of_part in _by_partition(batch, channel.control, names):
+                passed += (now(name, COMPUTED, number) for name in of_part)
+                sender.send(partition, part, of_part)
         sender.end()
+        if channel.follows is not None:
+            channel.follows.add(passed)
         yield from ()
 
 
-def _by_partition(batch: pa.RecordBatch, control: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of data, for each partition that has any."""
-    last = batch.num_columns - 1
-    data = batch.filter(batch.column(control).is_null())
+def _by_partition(
+    batch: pa.RecordBatch, control: int, names: Sequence[str | None] = ()
+) -> Iterator[tuple[int, pa.RecordBatch, list[str]]]:
+    """The rows of data and their names, for each partition that has any. `names` are those of the rows of the batch."""
+    last, is_data = batch.num_columns - 1, batch.column(control).is_null()
+    data = batch.filter(is_data)
     of_row = np.asarray(data.column(last))
-    rows = data.remove_column(last)
+    rows, named = data.remove_column(last), [name for name, one in zip(names, is_data.to_pylist()) if one] if names else []
     for partition in np.unique(of_row).tolist():
-        yield partition, rows.filter(pa.array(of_row == partition))
+        own = (name for name, at in zip(named, of_row) if at == partition and name is not None)
+        yield partition, rows.filter(pa.array(of_row == partition)), list(dict.fromkeys(own))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +140,16 @@ class RowByRowTask(StateTask):
         partition, nothing = own_partition(batches)
         for _ in nothing:
             pass
-        channel = self.channel
+        channel, passed = self.channel, list[Passed]()
         arriving = Receiver(channel.switchboard, channel.operator_id, partition, self.senders, self.output)
         try:
             with self.info.open_stores(partition, *self.store_names) as [store]:
                 for rows in arriving:
+                    passed += (now(name, RECEIVED, partition) for name in arriving.names)
                     for emitted in self.take(store, rows, arriving):  # (3)
                         yield from record_batches(emitted, self.output)
                 self.metrics.add([(partition, self._finish(store))])
+                if channel.follows is not None:
+                    channel.follows.add(passed)
         finally:
             arriving.close()

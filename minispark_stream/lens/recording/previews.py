@@ -8,6 +8,7 @@ They cost an extra Spark job.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -40,7 +41,8 @@ class PreviewSink(Sink):
 
     The batch is computed once: its rows are cached for as long as the other sink works. A user's function may cache and uncache
     the batch as if they were not cached. If it did not read the whole batch, the rest is not computed only to be shown: no rows
-    are shown then. `taken` are the first rows that the batch reads, by the number of their source (arrivals.py).
+    are shown then. `taken` are the first rows that the batch reads, by the number of their source (arrivals.py); `ran_ms` says
+    when the other sink began and ended, in ms since the epoch.
     """
 
     def __init__(self, sink: Sink):
@@ -49,12 +51,15 @@ class PreviewSink(Sink):
         self.description = sink.description
         self.calls_function = sink.calls_function
         self.shown: dict[str, Any] = {}
+        self.ran_ms = (0.0, 0.0)
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
         cache = plans.cache(data)
         rows = plans.of_rows(data.sparkSession, cache)
         try:
+            began = time.time()
             num_output_rows = self._sink.add_batch(batch_id, rows)
+            self.ran_ms = began * 1000 - 1, time.time() * 1000
             was_read = not self.calls_function or plans.is_filled(cache)
             self.shown = (harmless(lambda: _shown(rows)) if was_read else None) or {}
             self.written = self._sink.written

@@ -29,6 +29,7 @@ from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigg
 from minispark_stream.engine.sources.base import ReadLimit
 from minispark_stream.lens.recording.arrivals import arrivals, take
 from minispark_stream.lens.recording.previews import PreviewSink, harmless, preview, warn_of_nulls
+from minispark_stream.lens.recording.ran import ran
 from minispark_stream.lens.recording.shown_state import shown_state
 from minispark_stream.lens.recording.told import told, where
 from minispark_stream.lens.trace.events import MAX_ROWS
@@ -169,7 +170,7 @@ def _added(
         query.sink.taken = {}
     written = query.sink.written or {}
     added["written"] = {**written, "added": _first(written["added"])} if "added" in written else query.sink.written
-    return added
+    return {**added, **(ran(query) if query.observer.wants_told else {})}
 
 
 def _operator(query: StreamExecution, execution: IncrementalExecution, operator: StatefulOperator) -> Values:

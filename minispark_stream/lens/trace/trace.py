@@ -4,18 +4,15 @@ A `Trace` is a recording (recording.py) that never changes. A trace of the model
 (tools/compare/trace_of.py) and a trace from a file have the same form.
 
     trace = query.trace
-    trace.batches[2].progress["numInputRows"]
-    trace.save("run.json"); Trace.load("run.json") == trace
+    trace.save("run.json"); Trace.load("run.json") == trace; trace.to_pandas()
     trace                  in Jupyter: a table of the batches, and how long each took
-    trace.stepper()        in Jupyter: forward and back through every step
-    trace.play()           in Jupyter: its rows, to drag, with sliders
-    trace.to_pandas()                a row for each batch
+    trace.stepper(), trace.play()    in Jupyter: forward and back through every step; its rows, to drag, with sliders
     trace.fate({"word": "late"})     what happened to a row, and why
     trace.code(step="walCommit")     the code of the engine that ran
     trace.to_html("run.html"), trace.to_text(), trace.draw(batch=2, step="walCommit"), trace.timeline()
     trace.event_time()               rows, watermarks and windows in the plane of batches and event times
     trace.join(), trace.sessions(), trace.watermarks(), trace.state_files(), trace.logs(), trace.files()
-    trace.epochs()                   epochs or batches on the axis of time, and when each was logged and committed
+    trace.epochs(), trace.pipelines()   batches on the axis of time: when each was logged and committed; its tasks, and its rows
 
 A file is JSON that another program may have written, so `load` checks it before anything is drawn. view/ draws the pictures,
 and is imported only when a picture is asked for: a running query draws nothing.
@@ -53,10 +50,8 @@ class Trace(Recording):
         """This trace and, after it, that of a later run: one query before and after a restart."""
         shift = 1 + max((e.trigger for e in self.events if e.trigger is not None), default=-1)
         moved = (e if e.trigger is None else replace(e, trigger=e.trigger + shift) for e in later.events)
-        joined = (*self.events, *moved)
-        return replace(
-            self, events=joined, name=self.name or later.name, plan=later.plan or self.plan, query=later.query or self.query
-        )
+        plan, query = later.plan or self.plan, later.query or self.query
+        return replace(self, events=(*self.events, *moved), name=self.name or later.name, plan=plan, query=query)
 
     # -- files -------------------------------------------------------------------------------------------
 
@@ -116,15 +111,12 @@ class Trace(Recording):
             TypeError: `row` is not a mapping.
         """
         from minispark_stream.lens.trace.fates import fates
-        from minispark_stream.lens.view.fate import FateAnswer, answer
+        from minispark_stream.lens.view.fate import answer, unknown_of_spark
 
         if not isinstance(row, Mapping):
             raise TypeError(f"fate takes columns of a row, such as {{'word': 'a'}}, not {row!r}")
         if self.engine == "spark":
-            note = "Real Spark does not say what happened to a row. The model does: write the query as a function of a "
-            note += "session and a folder, and its rows as a feed, "
-            ask = f"and ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
-            return FateAnswer((), note + ask)
+            return unknown_of_spark(row)
         return answer(fates(self), row)
 
     def code(self, batch: int | None = None, step: str | None = None) -> ShownCode:
@@ -169,9 +161,9 @@ class Trace(Recording):
         Args:
             others: traces to be drawn below this one, on the same scale.
         """
-        from minispark_stream.lens.view.timeline import Picture, svg
+        from minispark_stream.lens.view import timeline
 
-        return Picture(svg(self.batches, *(other.batches for other in others)))
+        return timeline.Picture(timeline.svg(self.batches, *(other.batches for other in others)))
 
     def event_time(self) -> Picture:
         """Rows, watermarks, windows and sessions in the plane of batches and event times.
@@ -248,10 +240,19 @@ class Trace(Recording):
         Raises:
             ValueError: nothing was committed.
         """
-        from minispark_stream.lens.view.epochs import svg
-        from minispark_stream.lens.view.timeline import Picture
+        from minispark_stream.lens.view import epochs, timeline
 
-        return Picture(svg([self, *others]))
+        return timeline.Picture(epochs.svg([self, *others]))
+
+    def pipelines(self, *others: Trace) -> Picture:
+        """When the tasks of a batch ran, and how rows went through them (`trace="rows"`); of `others`, the same below it.
+
+        Raises:
+            ValueError: no tasks were recorded.
+        """
+        from minispark_stream.lens.view import pipelines, timeline
+
+        return timeline.Picture(pipelines.svg([self, *others]))
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser and steps through the trace. Returns the path."""

@@ -34,6 +34,12 @@ def as_int(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
+def as_ms(value: Any) -> float | None:
+    """A time or a duration in ms, which may have a fraction."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < 2**53 else None
+
+
 def as_watermark(value: Any) -> int | None:
     """A watermark in ms; 0 as long as there is none. An operator that keeps rows for longer subtracts from this 0, too."""
     ms = as_int(value)

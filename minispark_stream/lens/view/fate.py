@@ -115,6 +115,13 @@ def answer(found: Fates, wanted: Mapping[str, Any]) -> FateAnswer:
     return FateAnswer(tuple(told(found, fate) for fate in fates[:MOST]), rest)
 
 
+def unknown_of_spark(row: Mapping[str, Any]) -> FateAnswer:
+    """Why a trace of real Spark does not know, and who does."""
+    note = "Real Spark does not say what happened to a row. The model does: write the query as a function of a session and a "
+    ask = f"folder, and its rows as a feed, and ask side_by_side(spark, query, feed).model.trace.fate({dict(row)})"
+    return FateAnswer((), note + ask)
+
+
 def told(found: Fates, fate: Fate) -> RowFate:
     """What became of one row, in words."""
     return RowFate(fate.row, tuple(_stations(found, fate)))

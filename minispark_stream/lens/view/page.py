@@ -36,7 +36,7 @@ from minispark_stream.lens.view.own_lines import OwnLines
 from minispark_stream.lens.view.pictures import BESIDE, NamedPicture, pictures
 from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.row_fates import RowFates
-from minispark_stream.lens.view.step_list import step_list
+from minispark_stream.lens.view.step_list import step_list, steps_of
 from minispark_stream.lens.view.step_panel import about
 from minispark_stream.lens.view.style import CSS, file_beside
 from minispark_stream.lens.view.walk import Key, failed
@@ -106,10 +106,10 @@ def _data(
         step |= {"asks": asked[stop.moment.key]} if stop.moment.key in asked else {}
         steps.append({**step, "panels": {name: numbers(html) for name, html in now.items() if before.get(name) != html}})
         before = now
-    kinds = dict.fromkeys(stop.moment.event.step for stop in shown)
+    kinds, own_steps = dict.fromkeys(stop.moment.event.step for stop in shown), steps_of(recordings.values())
     return {  # (2)
         "steps": steps,
-        "about": {step: {**about(STEPS[step]), "lights": STEPS[step].lights} for step in kinds},
+        "about": {step: {**about(own_steps.get(step, STEPS[step])), "lights": STEPS[step].lights} for step in kinds},
         "query": own.data(kinds),
         "stories": [numbers(story) for story in row_fates.stories],
         "pieces": list(pieces),

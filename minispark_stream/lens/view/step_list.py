@@ -1,7 +1,7 @@
 """The steps of a batch as a list, in the order in which they happen, nested as they are in Spark.
 
 It is on the left of the page. The list is the same for every batch; page.js highlights the current step, and gives each of the
-others its look and its caption.
+others its look and its caption. In real-time mode, the offsets are logged when the batch has run.
 
     startQuery
     (1) populateStartOffsets      batch 3 again
@@ -12,7 +12,8 @@ others its look and its caption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
 from minispark_stream.lens.trace.recording import Recording
@@ -20,23 +21,40 @@ from minispark_stream.lens.trace.steps import STEPS, Step
 from minispark_stream.lens.view.flow import title
 
 OF_BOTH = ("startQuery", "maintenance")  # a query in micro-batches has them, and so has a continuous one
+LOGGED_AFTERWARDS = replace(
+    STEPS["walCommit"], within="runBatch", says="write down what the batch has read",
+    why=(
+        "In real-time mode, the batch has written its rows already, and only now it is known how far it has read. After a "
+        "crash before this, the rows are read and written again, perhaps with newer ones."
+    ),
+)
+
+
+def steps_of(recordings: Iterable[Recording]) -> Mapping[str, Step]:
+    """All steps by their names, in the order in which these queries take them."""
+    events = [event for recording in recordings for event in recording.events]
+    found = dict(STEPS)
+    if any(event.step == "constructNextBatch" and event.outputs.get("realTime") for event in events):
+        del found["walCommit"]
+        later = {name: found.pop(name) for name in ("commitOffsets", "finishTrigger", "maintenance")}
+        found |= {"walCommit": LOGGED_AFTERWARDS, **later}
+    continuous = any(STEPS[event.step].continuous for event in events)
+    return {name: step for name, step in found.items() if step.continuous == continuous or name in OF_BOTH}
 
 
 def step_list(recordings: Iterable[Recording]) -> str:
     """The list as HTML: a button for each step."""
-    taken = {event.step for recording in recordings for event in recording.events}
-    continuous = any(STEPS[name].continuous for name in taken)
-    return _list([step for step in STEPS.values() if step.continuous == continuous or step.name in OF_BOTH], None)
+    return _list(list(steps_of(recordings).values()), None)
 
 
 def _list(steps: Sequence[Step], within: str | None) -> str:
-    items = "".join(f"<li>{_button(step.name)}{_list(steps, step.name)}</li>" for step in steps if step.within == within)
+    items = "".join(f"<li>{_button(step)}{_list(steps, step.name)}</li>" for step in steps if step.within == within)
     return f"<ol>{items}</ol>" if items else ""
 
 
-def _button(step: str) -> str:
-    number, _, name = title(step).rpartition(" ")
+def _button(step: Step) -> str:
+    number, _, name = title(step.name).rpartition(" ")
     return (
-        f"<button data-step='{step}' title='{escape(STEPS[step].says, quote=True)}'><span class='name'>"
+        f"<button data-step='{step.name}' title='{escape(step.says, quote=True)}'><span class='name'>"
         f"<small>{escape(number)}</small> {escape(name)}</span> <span class='caption'></span></button>"
     )

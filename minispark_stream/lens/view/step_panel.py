@@ -30,7 +30,7 @@ from minispark_stream.lens.view.words import duration_words, time_words
 WATERMARKS = frozenset(("watermark", "watermarkLate", "watermarkEviction", "output", "late_ms", "leaves_ms"))
 TIMES = WATERMARKS | {"timestamp", "min", "max", "avg"}  # what steps record under these names is a time
 IN_PANELS = (  # the panels show them
-    "rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where", "functions", "code",
+    "rows", "before", "between", "after", "plan", "arrivals", "onward", "told", "where", "functions", "code", "tasks",
 )
 
 

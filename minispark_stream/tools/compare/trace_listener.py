@@ -109,7 +109,7 @@ class TraceListener(StreamingQueryListener):
             seen = look(query, self._checkpoints.get(str(event.name)))
             now = replace(
                 before, name=event.name, checkpoint=seen.checkpoint, plan=seen.plan or None, source_names=seen.source_names,
-                error=None, is_real_time=seen.is_real_time,
+                error=None, is_real_time=seen.real_time_ms > 0,
             )
         self._watched[str(event.id)] = now
         while len(self._watched) > self._max_queries:

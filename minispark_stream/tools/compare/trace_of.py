@@ -62,5 +62,5 @@ def trace_of(
     if (own := as_model_query(given)) is not None:
         return own.trace  # (1)
     seen, error = look(given, where), error_of(given)  # (2)
-    batches = spark_batches(seen.checkpoint, reports(given), seen.source_names, seen.is_real_time)
+    batches = spark_batches(seen.checkpoint, reports(given), seen.source_names, seen.real_time_ms > 0)
     return spark_trace(batches, given.name, seen.plan or None, error)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minispark_stream.engine.state.operator_state_metadata import AGGREGATION_IN_REAL_TIME
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
@@ -57,7 +58,8 @@ class Asked:
     operators measured (`inputs`: `node`, `delayMs`, `watermark`, `sources`), the `shifts` and the types of the `joins` are
     known if a trace was recorded. The `plan` is that of a query, as Spark prints it; it has inputs, joins and timers, too.
     `is_active` is None for a checkpoint or reports alone; `interval_ms` is that of the trigger for which the query waits;
-    `no_report` says why there is no `report`.
+    `real_time_ms` is how long a batch of a query in real-time mode lasts (0: not known, or another trigger), and `sink` the
+    class of its sink; `no_report` says why there is no `report`.
     """
 
     report: CheckpointReport | None
@@ -70,6 +72,8 @@ class Asked:
     error: str | None = None
     is_active: bool | None = None
     interval_ms: int = 0
+    real_time_ms: int = 0
+    sink: str = ""
     no_report: str = GONE
 
     @property
@@ -90,6 +94,14 @@ class Asked:
         batches = self.report.batches if self.report is not None else ()
         told = [iso_ms(p.get("timestamp")) for p in self.progress]
         return max((ms for ms in [*(b.timestamp_ms for b in batches), *told] if ms is not None), default=None)
+
+    @property
+    def is_real_time(self) -> bool:
+        """Whether the query is known to run, or to have run, in real-time mode."""
+        operators = [as_map(one).get("operatorName") for p in self.progress[-1:] for one in as_list(p.get("stateOperators"))]
+        if not self.progress and self.report is not None:
+            operators += [one.name for one in self.report.operators]
+        return self.real_time_ms > 0 or AGGREGATION_IN_REAL_TIME in operators
 
     @property
     def sources(self) -> Sequence[Any]:

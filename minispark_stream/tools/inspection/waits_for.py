@@ -44,7 +44,8 @@ def waits_for(asked: Asked, held: Sequence[Held], has_dropped: bool) -> Iterator
     newest_ms = iso_ms(times.get("max"))
     batch = asked.progress[-1].get("batchId") if asked.progress else None
     newest = "" if newest_ms is None else f"; the newest event time of batch {batch} is {time_words(newest_ms)}"
-    yield "watermark", f"{time_words(now_ms or 0)}{newest}"
+    stands = "; it stands still while a batch runs, and moves between two batches" if asked.is_real_time else ""
+    yield "watermark", f"{time_words(now_ms or 0)}{newest}{stands}"
     if says := ahead_of_the_clock(now_ms, asked.batch_ms):  # (4)
         yield "too far", says
         return
@@ -114,13 +115,14 @@ def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator
                 "partner until then"
             )
     elif str(first.operator.name).startswith("dedupe"):
-        yield "waits for", (
-            f"a row with a new key: its batch {_comes_out(asked, 'emits it')}; a row whose key is in the state is never emitted"
-        )
+        emitted = "it is emitted when it comes" if asked.is_real_time else "its batch emits it"
+        never = "a row whose key is in the state is never emitted"
+        yield "waits for", f"a row with a new key: {_comes_out(asked, emitted)}; {never}"
         return
     elif asked.mode in ("update", "complete"):
         which = "the groups of which it had a row" if asked.mode == "update" else "all groups, if it has new data"
-        yield "waits for", f"new rows: in {asked.mode} mode, a batch {_comes_out(asked, f'emits {which}')}"
+        emitted = "each emits the new result of its group when it comes" if asked.is_real_time else f"a batch emits {which}"
+        yield "waits for", f"new rows: in {asked.mode} mode, {_comes_out(asked, emitted)}"
         return
     if now_ms is not None and needed_ms <= now_ms:
         yield "waits for", (

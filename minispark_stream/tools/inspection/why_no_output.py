@@ -32,6 +32,7 @@ from minispark_stream.tools.inspection.held import held_by
 from minispark_stream.tools.inspection.in_and_out import dropped, in_and_out
 from minispark_stream.tools.inspection.inputs import named_inputs, planned_inputs
 from minispark_stream.tools.inspection.plan_text import removing
+from minispark_stream.tools.inspection.real_time import in_real_time
 from minispark_stream.tools.inspection.waits_for import waits_for
 from minispark_stream.tools.reports import plain
 
@@ -61,8 +62,9 @@ def explain(asked: Asked) -> OutputExplanation:
     lines = [("error", f"the query ended: {asked.error}")] if asked.error else []
     if asked.is_active is False and not asked.error:
         lines.append(("query", "it has ended, so nothing comes out until it is started again"))
-    if asked.report is not None and not asked.progress:
+    if asked.report is not None and not asked.progress and not (asked.is_active and asked.is_real_time):
         lines.append(("restart", asked.report.next.says))
+    lines += in_real_time(asked)
     lines += in_and_out(asked)  # (2)
     lines += _on_the_way(asked)
     held = list(held_by(asked.report)) if asked.report is not None else []  # (1)
@@ -120,7 +122,7 @@ def _nothing(asked: Asked) -> str:
 
 def explain_query(
     query: Any, checkpoint: str | None, mode: str | None, events: Sequence[Event] = (), plan: str = "",
-    measured: Mapping[str, int | None] | None = None, interval_ms: int = 0,
+    measured: Mapping[str, int | None] | None = None, interval_ms: int = 0, real_time_ms: int = 0, sink: str = "",
 ) -> OutputExplanation:
     """The same for a query, which is anything with PySpark's `recentProgress`, `exception()`, `isActive` and `status`.
 
@@ -129,6 +131,8 @@ def explain_query(
         plan: its analysed plan as Spark prints it.
         measured: what each `withWatermark` has measured, by its id in the plan, if there is no trace.
         interval_ms: that of a processing-time trigger.
+        real_time_ms: how long a batch of a query in real-time mode lasts.
+        sink: the class of the sink.
     """
     error = query.exception()
     try:
@@ -150,6 +154,8 @@ def explain_query(
         plan=plan,
         error=None if error is None else str(error).split("\n")[0],
         is_active=query.isActive,
+        real_time_ms=real_time_ms,
+        sink=sink,
         interval_ms=interval_ms if query.status["message"] == "Waiting for next trigger" else 0,
     ))
 

@@ -21,13 +21,15 @@ Shown by tests/spark/test_restart_foretold.py::test_foretold_is_what_spark_does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from minispark_stream.engine.checkpointing.recovery import LogState
+from minispark_stream.engine.state.operator_state_metadata import AGGREGATION_IN_REAL_TIME
 from minispark_stream.tools.inspection.contents import END, FIRST, NextBatch, Reasons, Refusal, SourceLog, Unknown
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.operators import Found
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.tools.inspection.restart.of_logs import is_continuous, of_logs, of_start
+from minispark_stream.tools.inspection.restart.of_logs import is_continuous, may_be_real_time, of_logs, of_start
 from minispark_stream.tools.inspection.restart.of_sources import of_logs_of_files, of_next_entry, of_offsets
 from minispark_stream.tools.inspection.restart.of_state import NO_STATE, has_state, of_state
 
@@ -38,7 +40,10 @@ TAKEN = "CONCURRENT_STREAM_LOG_UPDATE"
 def foretell(files: ReadOnlyFiles, logs: Logs, sources: Sequence[SourceLog], state: Found) -> NextBatch:
     """What a restart of the same query does first."""
     with files.budget.lent():
-        return decision(files, logs, sources, state)
+        found = decision(files, logs, sources, state)
+    can_start = found.refused is None and found.unknown is None and not is_continuous(logs)
+    is_done = logs.restart.logs is LogState.DONE and may_be_real_time(logs)
+    return replace(found, says=found.says + _written_again(state)) if can_start and is_done else found
 
 
 def decision(files: ReadOnlyFiles, logs: Logs, sources: Sequence[SourceLog], state: Found) -> NextBatch:
@@ -107,9 +112,20 @@ def _words(logs: Logs, files: ReadOnlyFiles) -> str:
     elif restart.logs is not LogState.UNFINISHED:
         newest = max(logs.commits)
         says += f". The last entry of commits/ is {newest}, although it should be {last - 1} or {last}: the logs disagree"
-    elif all(commit is None or commit.state_unique_ids is not None for commit in logs.commits.values()):
-        says += f". With a real-time trigger, Spark would delete offsets/{last} and begin batch {last} anew"
+    elif may_be_real_time(logs):
+        says += f". With a real-time trigger, offsets/{last} is deleted, and batch {last} begins anew, perhaps with more rows"
     return says + (no_state if last > 0 else "")
+
+
+def _written_again(state: Found) -> str:
+    """What real-time mode may have written of a batch that is in no log."""
+    known = any(operator.name == AGGREGATION_IN_REAL_TIME for operator in state.operators)
+    ran, so = ("It ran", "so ") if known else ("If it ran", "")
+    once = ", and its state has each row once" if state.operators else ""
+    return (
+        f". {ran} in real-time mode, which logs a batch when it ends, {so}rows after that may have been written already: with "
+        f"any trigger, they are read and written again{once}"
+    )
 
 
 def _continuous(logs: Logs) -> NextBatch:

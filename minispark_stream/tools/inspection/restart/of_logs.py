@@ -91,6 +91,11 @@ def is_continuous(logs: Logs) -> bool:
     return bool(entries) and all(entry.metadata is None for entry in entries)
 
 
+def may_be_real_time(logs: Logs) -> bool:
+    """Whether the query can have had a real-time trigger, which writes commits of checkpoint format 2."""
+    return all(commit is None or commit.state_unique_ids is not None for commit in logs.commits.values())
+
+
 def stray_numbers(files: ReadOnlyFiles, folder: str, last: int, suffix: str = "") -> Reasons:  # (3)
     """A file that Spark takes for a newer entry than `last`, under whose name there is none."""
     names = [name.removeprefix(f"{folder}/") for name in files.files if name.startswith(f"{folder}/")]
@@ -128,6 +133,8 @@ def _not_new(files: ReadOnlyFiles, logs: Logs) -> Reasons:  # (2)
     for folder in ("offsets", "state", "commits"):
         if any(name.startswith(f"{folder}/") for name in (*files.files, *files.folders)):
             says = f"{folder}/ is not empty, although no batch was logged"
+            if folder == "state" and not logs.commits:
+                says += ". A first batch in real-time mode that is cut off leaves this; with its trigger, batch 0 begins anew"
             yield Refusal(FIRST, folder, says, "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY")
 
 

@@ -3,10 +3,11 @@
 Models: IncrementalExecution (its checks of metadata and schemas), StateStoreProvider.getStore, as far as they refuse.
 
 1. If state/ is missing or empty, a query with stateful operators is refused. Whether it has any is known if the folder is
-   there, if commits of checkpoint format 2 name its state, or if it ran a batch without data, which no other query does. If
-   it has a watermark, this cannot be told. Without one, nothing on the disk tells a count whose state/ was deleted from a
-   query that never had any: both logs have the same confs. Then no failure is foretold, and the answer says under which
-   condition there is one; otherwise, every healthy checkpoint without state would be one of which nothing is known.
+   there, if commits of checkpoint format 2 name its state, or if it ran a batch without data, which no other query does
+   outside of real-time mode. If it has a watermark, this cannot be told. Without one, nothing on the disk tells a count whose
+   state/ was deleted from a query that never had any: both logs have the same confs. Then no failure is foretold, and the
+   answer says under which condition there is one; otherwise, every healthy checkpoint without state would be one of which
+   nothing is known.
 2. Metadata and schemas of the operators must be readable. If metadata of version 1 is not, the operators are not compared.
 3. The logged formats of aggregations and joins decide which columns a state has. What a log lacks was written in format 1.
    Without schema and metadata, state is older than Spark 3.1: whether its values fit is known only if they are small.
@@ -27,7 +28,14 @@ from minispark_stream.tools.inspection.contents import FIRST, Operator, Reasons,
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.operators import Found, StoreFolders
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles, is_unread
-from minispark_stream.tools.inspection.restart.of_logs import AGGREGATION_FORMAT, JOIN_FORMAT, PARTITIONS, confs_of, words
+from minispark_stream.tools.inspection.restart.of_logs import (
+    AGGREGATION_FORMAT,
+    JOIN_FORMAT,
+    PARTITIONS,
+    confs_of,
+    may_be_real_time,
+    words,
+)
 from minispark_stream.tools.inspection.state_reader import StoreState
 from minispark_stream.tools.inspection.store_versions import DAMAGED
 
@@ -97,7 +105,7 @@ def _missing(files: ReadOnlyFiles, logs: Logs) -> Reasons:  # (1)
     batches = [entry for _, entry in sorted(logs.offsets.items()) if entry is not None]
     if any(commit is not None and commit.state_unique_ids for commit in logs.commits.values()):
         yield Refusal(FIRST, "state", says.format("the commits name their state"), NO_STATE)
-    elif any(one.by_id() == next_one.by_id() for one, next_one in zip(batches, batches[1:])):
+    elif not (logs.commits and may_be_real_time(logs)) and any(a.by_id() == b.by_id() for a, b in zip(batches, batches[1:])):
         yield Refusal(FIRST, "state", says.format("it has run a batch without data"), NO_STATE)
     elif any(commit is not None and commit.next_batch_watermark_ms > 0 for commit in logs.commits.values()):
         says = f"it is missing. If the query does anything with its watermark, a restart fails: [{NO_STATE}]"

@@ -119,5 +119,5 @@ def test_a_new_batch_has_other_receivers(switchboard: Switchboard) -> None:
 
 def test_rows_go_to_their_partitions_and_control_rows_nowhere() -> None:
     batch = pa.RecordBatch.from_pydict({"k": ["a", "b", None, "c"], "control": [None, None, "-", None], "partition": [1, 0, 1, 1]})
-    parts = {partition: part.to_pydict() for partition, part in _by_partition(batch, 1)}
+    parts = {partition: part.to_pydict() for partition, part, _ in _by_partition(batch, 1)}
     assert parts == {0: {"k": ["b"], "control": [None]}, 1: {"k": ["a", "c"], "control": [None, None]}}

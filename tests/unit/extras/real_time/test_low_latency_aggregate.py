@@ -42,6 +42,8 @@ class Store:
 class Catalyst:
     """Merges the groups that a task emits, as Spark does, and sends back what is to come back."""
 
+    names = ()
+
     def __init__(self) -> None:
         self.groups: list[tuple[str | None, str, list[int]]] = []
         self._coming_back: list[pa.RecordBatch] = []

@@ -343,3 +343,40 @@ def test_a_folder_says_which_files_were_not_read(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert str(unread(f"file:{tmp_path}/empty", [])).startswith(f"there is no file in {tmp_path}/empty")
     assert unread("s3a://bucket/in", []) is None
+
+
+REAL_TIME = {"operatorName": "StatefulStreamlineAggregate", "numRowsTotal": 2}
+
+
+def test_five_minutes_are_no_latency() -> None:
+    """What the trigger of real-time mode means, which batch is open, and which sinks wait for its end."""
+    known: dict[str, Any] = {"mode": "update", "is_active": True, "real_time_ms": 300_000}
+    found = dict(explain(Asked(None, [report(3, 5)], sink="ForeachWriterTable", **known)).lines)
+    assert found["real time"].startswith("a batch lasts 5 min, and its rows are written while it runs. The length of a batch is not how old a row gets")
+    assert found["open batch"].startswith("batch 4 runs, or is about to begin. No report and no log knows what it has read and written")
+    assert found["held back"].startswith("Spark gives rows to a Python function of foreach in groups")
+    assert found["watermark"].endswith("it stands still while a batch runs, and moves between two batches")
+    first = dict(explain(Asked(None, sink="ConsoleTable$", **known)).lines)
+    assert first["open batch"].startswith("batch 0 ") and first["held back"] == "the console prints the rows of a batch when the batch ends"
+    assert "held back" not in dict(explain(Asked(None, sink="ForeachSink", **known)).lines)
+
+
+def test_real_time_mode_is_known_by_its_operator() -> None:
+    """Then the latest offset is from the beginning of the batch, and older than its end: nothing is left to be read."""
+    sources = [{"description": "KafkaV2[Subscribe[t]]", "startOffset": {"t": {"0": 0}}, "endOffset": {"t": {"0": 9}}, "latestOffset": {"t": {"0": 4}}}]
+    told = dict(explain(Asked(None, [report(3, 5, sources=sources, stateOperators=[REAL_TIME])])).lines)
+    assert told["real time"].startswith("the rows are written while it runs") and "not read yet" not in told and "open batch" not in told
+    other = dict(explain(Asked(None, [report(3, 5, sources=sources)])).lines)
+    assert "real time" not in other and "not read yet" in other
+
+
+def test_what_waits_for_new_rows_in_real_time_mode(monkeypatch: Any) -> None:
+    count: Any = SimpleNamespace(operator_id=0, name="StatefulStreamlineAggregate")
+    dedupe: Any = SimpleNamespace(operator_id=0, name="dedupe")
+    monkeypatch.setattr(why_no_output, "held_by", lambda _: [Held(count, 1, None, NOON, "k=a")])
+    empty: Any = SimpleNamespace(batches=[], operators=[count], sources=[])
+    found = dict(explain(Asked(empty, [report(3, 5)], "update", real_time_ms=5000)).lines)
+    assert found["waits for"].startswith("new rows: in update mode, each emits the new result of its group when it comes")
+    monkeypatch.setattr(why_no_output, "held_by", lambda _: [Held(dedupe, 1, None, NOON, "k=a")])
+    found = dict(explain(Asked(empty, [report(3, 5)], "update", real_time_ms=5000)).lines)
+    assert found["waits for"].startswith("a row with a new key: it is emitted when it comes")
