@@ -96,8 +96,12 @@ def test_the_light_install_gives_the_same_report(light, full, tmp_path):
 
 
 def test_a_pyspark_that_is_there_stays(wheel, tmp_path):
-    """pip says what it would do beside PySpark 3.5."""
-    folder = environment(tmp_path / "old", "--no-deps", "pyspark==3.5.*")
+    """pip and uv say what they would do beside PySpark 3.5."""
+    old = environment(tmp_path / "old", "--no-deps", "pyspark==3.5.*") / "python"
+    uv = environment(tmp_path / "uv", "uv") / "uv"
     for extra in ("", "[inspect]", "[kit]", "[pictures,kit]"):
-        would = run(folder / "python", "-m", "pip", "install", "--dry-run", f"minispark_stream{extra} @ {wheel.as_uri()}", cwd=tmp_path)
-        assert "minispark_stream" in would.partition("Would install")[2] and "pyspark" not in would.partition("Would install")[2]
+        package = f"minispark_stream{extra} @ {wheel.as_uri()}"
+        by_pip = run(old, "-m", "pip", "install", "--dry-run", package, cwd=tmp_path).partition("Would install")[2]
+        by_uv = run("sh", "-c", f'"{uv}" pip install --dry-run --python "{old}" "{package}" 2>&1', cwd=tmp_path).partition("Would install")[2]
+        for would in (by_pip, by_uv.replace("-", "_")):
+            assert "minispark_stream" in would and "pyspark" not in would

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ def session(kind: str, events: Path) -> Any:
     return builder.getOrCreate()
 
 
+def counts(session: Any, folder: Path) -> Any:
+    rows = session.readStream.schema("time timestamp, page string").json(str(folder / "in"))
+    return rows.withWatermark("time", "10 minutes").groupBy(F.window("time", "5 minutes"), "page").count()
+
+
 class Run:
     """A windowed count in three batches, whose last row is late; it still runs."""
 
@@ -65,17 +71,13 @@ class Run:
         except Exception as e:
             self.refused = str(e)
         (folder / "in").mkdir(parents=True)
-        writer = self.counts(spark).writeStream.outputMode("append").format("parquet").option("path", str(folder / "out"))
+        writer = counts(spark, folder).writeStream.outputMode("append").format("parquet").option("path", str(folder / "out"))
         self.query = writer.option("checkpointLocation", str(self.checkpoint)).queryName("visits").start()
         for i, at in enumerate(["12:02", "12:40", "12:03"]):
             hidden = folder / "in" / f".{i}.json"
             hidden.write_text(json.dumps({"time": f"2026-03-01 {at}:00", "page": "home"}) + "\n")
             hidden.rename(folder / "in" / f"{i}.json")
             self.query.processAllAvailable()
-
-    def counts(self, session: Any) -> Any:
-        rows = session.readStream.schema("time timestamp, page string").json(str(self.folder / "in"))
-        return rows.withWatermark("time", "10 minutes").groupBy(F.window("time", "5 minutes"), "page").count()
 
 
 @tool("inspect")
@@ -196,7 +198,8 @@ def _(run: Run) -> None:
 
 @tool("check")
 def _(run: Run) -> None:
-    answer = ms.check(run.spark, str(run.checkpoint), run.counts, run.counts, output_mode="append", sink=str(run.folder / "out"))
+    build = partial(counts, folder=run.folder)
+    answer = ms.check(run.spark, str(run.checkpoint), build, build, output_mode="append", sink=str(run.folder / "out"))
     assert answer.exit_code == 0, answer
 
 
