@@ -38,7 +38,7 @@ from minispark_stream.lens.view.event_plane import (
     planes,
 )
 from minispark_stream.lens.view.event_timers import Timer
-from minispark_stream.lens.view.sheet import COVER, INK, PALE, legend_above, round_times, settings, svg_of
+from minispark_stream.lens.view.sheet import CELL, COVER, INK, PALE, POINTS, legend_above, round_times, settings, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ def svg(found: Fates) -> str | None:
     batches = found.batches[first_shown(found):]
     names = [f"batch {b.batch_id}" if len(batches) <= 16 else str(b.batch_id) for b in batches]
     with settings():
-        width = min(max(3.2 + 0.95 * len(names), 8.5), 15.0)
+        width = min(max(1.2 + 0.8 * len(names), CELL / POINTS), 15.0)
         handles = _legend(drawn)
         figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.2 + 0.2 * len(handles)), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
@@ -87,7 +87,11 @@ def svg(found: Fates) -> str | None:
         newest = f" (the newest {len(names)})" if len(names) < len(found.batches) else ""
         axes[-1].set_xlabel(f"processing time, batch by batch{newest}", loc="left")
         legend_above(figure, handles)
-    return svg_of(figure, titles, "event-time")  # (2) (3)
+        figure.draw_without_rendering()  # the places of the axes are decided when it is drawn
+        boxes, height = [ax.get_window_extent() for ax in axes], figure.bbox.height
+        inch = POINTS / figure.dpi
+        stays = boxes[0].x0 * inch, (height - boxes[0].y1) * inch, (height - boxes[-1].y0) * inch
+    return svg_of(figure, titles, "event-time", stays)  # (2) (3)
 
 
 class _Drawing:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from minispark_stream.lens.trace.fates import SIDES
 from minispark_stream.lens.view.join_buffers import Buffers, Lane, Pair
-from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
+from minispark_stream.lens.view.sheet import CELL, GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
 from minispark_stream.lens.view.words import clock_words, plural, row_words
 
-LABEL, COLUMN, LANE = 128.0, 92.0, 17.0
+LABEL, LANE = 128.0, 17.0
+NARROW, WIDE = 64.0, 92.0  # columns: as wide as a cell of JupyterLab allows, and never narrower than the time at their head
 STATE = "#8a5600"
 CAPTION = (
     "A bar shows how long a row waits in the buffer of its side for matching rows of the other side. Follow a bar to its end: "
@@ -34,24 +35,26 @@ def svg(found: Sequence[Buffers]) -> str | None:
         (WRONG, "late, dropped", any(lane.is_late for lane in lanes)),
         (HELD, "not stored", any(not lane.is_stored and not lane.is_late for lane in lanes)),
     ]
-    width = 2 * MARGIN + LABEL + COLUMN * max(max(len(one.batch_ids) for one in found), 5)
-    sheet = Sheet("join", width, "Two buffers of a join", CAPTION, legend)
+    columns, around = max(max(len(one.batch_ids) for one in found), 5), 2 * MARGIN + LABEL
+    column = min(max((CELL - around) / columns, NARROW), WIDE)
+    sheet = Sheet("join", around + column * columns, "Two buffers of a join", CAPTION, legend)
     for one in found:
-        _Drawing(sheet, one).draw()
+        _Drawing(sheet, one, column).draw()
     return sheet.svg()
 
 
 class _Drawing:
-    def __init__(self, sheet: Sheet, one: Buffers):
-        self.sheet, self.one = sheet, one
-        self.end = MARGIN + LABEL + COLUMN * len(one.batch_ids)
+    def __init__(self, sheet: Sheet, one: Buffers, column: float):
+        self.sheet, self.one, self.column = sheet, one, column
+        self.end = self.x(len(one.batch_ids))
 
     def draw(self) -> None:
         sheet, one = self.sheet, self.one
         sheet.heading(one.title)
         top = sheet.top + 2
+        first = sheet.stays[1] if sheet.stays else top
         for n, batch_id in enumerate(one.batch_ids):
-            sheet.words(self.x(n) + COLUMN / 2, top + 4, f"batch {batch_id}", size=9, bold=True, align="center")
+            sheet.words(self.x(n) + self.column / 2, top + 4, f"batch {batch_id}", size=9, bold=True, align="center")
         sheet.top = top + 16
         self.bounds(0)
         begin = sheet.top
@@ -64,6 +67,7 @@ class _Drawing:
         self.pairs(above, below)
         for n in range(len(one.batch_ids) + 1):
             sheet.line([self.x(n)] * 2, [top - 4, sheet.top - 4], PALE, 0.8, layer=1)
+        sheet.stays = MARGIN + LABEL - 2, first, sheet.top
         sheet.top += 4
         hidden = [
             f"{len(side)} of {count} rows of the {name} side"
@@ -81,10 +85,10 @@ class _Drawing:
 
     def covers(self, begin: float) -> None:
         for n, batch_id in enumerate(self.one.batch_ids):  # without the line at its left, and with that at its right
-            self.sheet.cover(batch_id, self.x(n) + 2, begin, COLUMN + 2, max(self.sheet.top - begin, 14))
+            self.sheet.cover(batch_id, self.x(n) + 2, begin, self.column + 2, max(self.sheet.top - begin, 14))
 
     def x(self, n: int) -> float:
-        return MARGIN + LABEL + COLUMN * n
+        return MARGIN + LABEL + self.column * n
 
     def bounds(self, side: int) -> None:
         """The state watermark of a side in each batch."""
@@ -92,7 +96,7 @@ class _Drawing:
             self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: leaves up to", ink=STATE)
             for n, ms in enumerate(self.one.leaves_ms[side]):
                 words = "" if ms is None else clock_words(ms)
-                self.sheet.words(self.x(n) + COLUMN / 2, self.sheet.top + 4, words, ink=STATE, size=8.5, align="center")
+                self.sheet.words(self.x(n) + self.column / 2, self.sheet.top + 4, words, ink=STATE, size=8.5, align="center")
             self.covers(self.sheet.top - 3)
         else:
             self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: never leaves, nothing bounds it", ink=STATE)
@@ -143,7 +147,7 @@ class _Drawing:
             in_batch.setdefault(pair.batch - self.one.first_batch, []).append(pair)
         for n, pairs in in_batch.items():
             for place, pair in enumerate(pairs):
-                x = self.x(n) + 20 + (COLUMN - 42) * (place + 0.5) / len(pairs)
+                x = self.x(n) + 20 + (self.column - 42) * (place + 0.5) / len(pairs)
                 ys = [above[pair.left], below[pair.right]]
                 tip = f"{self.one.left[pair.left].label} and {self.one.right[pair.right].label}"
                 self.sheet.line([x, x], ys, INK, 1.3, ends="o", layer=7, tip=tip)

@@ -37,7 +37,7 @@ function show(wanted) {
   one(".now").classList.toggle("failed", !!now.failed);
   showTab(tab);
   fit();
-  uncover();
+  uncover(steps[at].drawn);
   lightSteps();
   slider.value = at + 1;
   one("#count").textContent = `step ${at + 1} of ${steps.length}`;
@@ -72,22 +72,14 @@ function lightSteps() {
 // Where there is much, the picture of the query stands beside the panels that the step has changed.
 const isLow = matchMedia("(min-width: 700px) and (max-height: 760px)");
 const hasRoom = matchMedia("(min-width: 1600px) and (min-height: 761px), (min-width: 1200px) and (max-height: 760px)");
-const picture = one("[data-beside]"), card = picture?.parentElement, covers = picture ? [...picture.querySelectorAll(".cover")] : [];
 const has = look => one("main").classList.contains(look), takesTurns = () => has("low");
 
 function arrange() {
-  const look = one("main").classList, beside = !!covers.length && hasRoom.matches;
+  const look = one("main").classList, isThere = !!beside.length && hasRoom.matches;
   look.toggle("low", isLow.matches);
-  look.toggle("beside", beside);
-  look.toggle("turns", isLow.matches || beside);
-  if (covers.length) (beside ? one("main") : card).append(picture);
-}
-
-// The picture shows what has happened up to this step.
-function uncover() {
-  for (const cover of covers) cover.classList.toggle("to-come", +cover.dataset.batch >= steps[at].drawn);
-  const now = covers.findLast(cover => +cover.dataset.batch < steps[at].drawn);
-  if (now && has("beside")) bringIntoView(picture, now);
+  look.toggle("beside", isThere);
+  look.toggle("turns", isLow.matches || isThere);
+  placePicture(isThere);
 }
 
 function showTab(name) {
@@ -270,7 +262,7 @@ document.addEventListener("click", event => {
 });
 
 document.addEventListener("keydown", event => {
-  const typing = event.target.matches("input[type=search], select, #what-if input"), pressing = event.key === " " && event.target.matches("button");
+  const typing = event.target.matches("input[type=search], select, #what-if input, .sweep input"), pressing = event.key === " " && event.target.matches("button");
   if (event.key === "Escape" && typing) event.target.blur();
   if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
   let name = keys[event.key];
@@ -285,7 +277,7 @@ document.addEventListener("keydown", event => {
   if (name) { event.preventDefault(); go(name); }
 });
 
-addEventListener("resize", () => { arrange(); showTab(tab); fit(); });
+addEventListener("resize", () => { arrange(); uncover(steps[at]?.drawn); showTab(tab); fit(); });
 slider.addEventListener("input", () => { pause(); show(+slider.value - 1); });
 search.form.addEventListener("submit", event => {
   event.preventDefault();

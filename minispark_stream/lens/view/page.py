@@ -1,8 +1,8 @@
 """A trace as one HTML file that steps through it: no Jupyter, no network, no library.
 
 The same page is the stepper in Jupyter (stepper.py). What does not depend on the trace is in files of its own: page.html (the
-elements), page.css (their places), page.js (the controls; it computes nothing about the trace), and questions.js (which asks
-before a step what it will do).
+elements), page.css (their places), page.js (the controls; it computes nothing about the trace), questions.js (which asks
+before a step what it will do), and pictures.js (which plays the pictures).
 
 1. Every panel of every step is rendered here, in Python (board.py). For a step, the page keeps only the panels that it changes.
    A panel is cut into pieces (its rows), and equal pieces are kept once.
@@ -12,7 +12,7 @@ before a step what it will do).
    escaped where they are made.
 4. Below the board are the pictures of the trace (pictures.py), and the plan; if the query is simple enough, there are also
    sliders for the delay of its watermark and the size of its windows (what_if_page.py). One of the pictures is marked: where
-   there is room, page.js puts it beside the steps, and each step says from which batch on it is still covered (`drawn`).
+   there is room, it stands beside the steps (pictures.js), and each step says from which batch on it is covered (`drawn`).
 
     {"pieces": ["<h3>..", "<tr>.."], "steps": [{"step": "walCommit", "caption": "offsets/0", "panels": {"logs": [0, 1]}}, ..]}
 """
@@ -43,7 +43,7 @@ from minispark_stream.lens.view.walk import Key, failed
 from minispark_stream.lens.view.what_if_page import card, what_if_data
 from minispark_stream.lens.view.words import perhaps, short, without_ids
 
-SCRIPTS = ("questions.js", "play_rules.js", "durations.js", "what_if_page.js", "page.js")
+SCRIPTS = ("questions.js", "play_rules.js", "durations.js", "what_if_page.js", "pictures.js", "page.js")
 
 
 def page(

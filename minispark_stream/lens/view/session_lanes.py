@@ -21,11 +21,26 @@ from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.lens.trace.fates import LATE, Fate, Fates, Holding
 from minispark_stream.lens.trace.holdings import without_window
 from minispark_stream.lens.trace.values import as_map
-from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, VIOLET, WRONG, Sheet, Shown, round_times
+from minispark_stream.lens.view.sheet import (
+    CELL,
+    GREY,
+    HELD,
+    INK,
+    MARGIN,
+    NEW,
+    OUT,
+    PALE,
+    VIOLET,
+    WRONG,
+    Sheet,
+    Shown,
+    round_times,
+)
 from minispark_stream.lens.view.words import clock_words, plain, plural
 
 MOST_KEYS, MOST_LINES = 10, 60
-KEY, BATCH, PLOT, SAYS, LINE = 84.0, 62.0, 560.0, 190.0, 20.0
+KEY, BATCH, SAYS, LINE = 84.0, 50.0, 170.0, 20.0
+PLOT = CELL - 2 * MARGIN - KEY - BATCH - SAYS
 OPENS, GROWS, MERGES, WAITS, LEAVES = "opens", "grows", "merges", "waits", "leaves"
 LOOKS = {OPENS: NEW, GROWS: NEW, MERGES: VIOLET, WAITS: HELD, LEAVES: OUT}
 
@@ -155,8 +170,7 @@ def svg(found: Sequence[Lane]) -> str | None:
         (WRONG, "a late row, dropped", any(line.late_ms for line in lines)),
         (WATERMARK, "watermark of the batch", any(line.evicts_ms for line in lines)),
     ]
-    width = 2 * MARGIN + KEY + BATCH + PLOT + SAYS
-    sheet = Sheet("sessions", width, "Sessions of each key", CAPTION, legend)
+    sheet = Sheet("sessions", CELL, "Sessions of each key", CAPTION, legend)
     times = [ms for line in lines for bar in line.bars for ms in (bar.start_ms, bar.end_ms)]
     times += [ms for line in lines for ms in (*line.rows_ms, *line.late_ms)]
     low, high = min(times), max(times)
@@ -180,7 +194,7 @@ class _Drawing:
     def draw(self, shown: Sequence[Lane]) -> None:
         sheet = self.sheet
         sheet.words(self.left, sheet.top + 4, "event time (UTC)", ink=GREY, size=8.5)
-        at, labels = round_times(self.low, self.high, 8)
+        at, labels = round_times(self.low, self.high, 6)
         top = sheet.top + 28
         for ms, label in zip(at, labels):
             sheet.words(self.x(ms), top - 8, label.split("\n")[-1], size=8.5, ink=GREY, align="center")
@@ -195,6 +209,7 @@ class _Drawing:
             sheet.top += 3
         for ms in at:
             sheet.line([self.x(ms)] * 2, [top, sheet.top], PALE, 0.7, layer=1)
+        sheet.stays = self.left - 6, top - 24, sheet.top
 
     def line(self, line: Line, y: float) -> None:
         sheet = self.sheet

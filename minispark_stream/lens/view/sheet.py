@@ -2,7 +2,7 @@
 
 1. Every sheet begins with its title, its caption and its legend. One point is one unit; x goes to the right and y down.
 2. The width of a sheet is given, and its height is that of its content. Where there is less room, a sheet keeps its size and is
-   scrolled sideways. So that a phone shows whole sentences all the same, no line of a sentence is wider than `READ`.
+   scrolled sideways, under the names at its left (pictures.js). No line of a sentence is wider than `READ`: a phone shows it.
 3. The sheet becomes SVG, in which text stays text. Its ids are the same in every run, and it has no date.
 4. A thing with a tooltip gets an id when it is drawn, and afterwards a `<title>` under this id, which browsers show.
 5. What a picture shows of a batch has a cover, which is hidden. A page that goes from step to step shows the covers of the
@@ -38,6 +38,7 @@ FONT = "DejaVu Sans"
 POINTS = 72  # to an inch
 MARGIN, ROUND = 14.0, 2.5
 READ = 250.0  # the width that a phone shows of a sheet, without the margin
+CELL = 612.0  # the width that a cell of JupyterLab shows of it, on a laptop
 STEPS_MS = [s * 1000 for s in (
     1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400,
     365 * 86_400, 3650 * 86_400,
@@ -66,6 +67,7 @@ VIOLET = Look("#e6ddf3", "#6a3fa0")
 
 # An entry of the legend: a box or a line of this colour, what it means, and whether the picture contains one.
 Shown = tuple[Look | str, str, bool]
+Stays = tuple[float, float, float]  # what is left of x, between two heights, stays in view while a picture is scrolled sideways
 
 
 class Sheet:
@@ -75,6 +77,7 @@ class Sheet:
         from matplotlib.figure import Figure
 
         self.kind, self.width, self.top, self._tips = kind, max(width, READ + 2 * MARGIN), MARGIN, dict[str, str]()
+        self.stays: Stays | None = None
         with settings():
             self._figure = Figure()
             self._axes = self._figure.add_axes((0, 0, 1, 1))
@@ -192,7 +195,7 @@ class Sheet:
         self._figure.set_size_inches(self.width / POINTS, height / POINTS)
         self._axes.set_xlim(0, self.width)
         self._axes.set_ylim(height, 0)
-        return svg_of(self._figure, self._tips, self.kind)
+        return svg_of(self._figure, self._tips, self.kind, self.stays)
 
 
 @contextmanager
@@ -216,7 +219,7 @@ def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
     figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=9, borderpad=0)
 
 
-def svg_of(figure: Figure, tips: Mapping[str, str], kind: str) -> str:  # (3)
+def svg_of(figure: Figure, tips: Mapping[str, str], kind: str, stays: Stays | None = None) -> str:  # (3)
     """A figure as SVG of the class `kind`. `tips`: id -> tooltip."""
     text = io.BytesIO()
     with settings():
@@ -235,6 +238,8 @@ def svg_of(figure: Figure, tips: Mapping[str, str], kind: str) -> str:  # (3)
         if (batch := re.search(rf"{COVER}(\d+)", element.get("id", ""))) is not None:  # (5)
             element.attrib.update({"class": "cover", "data-batch": batch[1], "visibility": "hidden"})
     root.set("class", kind)
+    if stays:
+        root.set("data-stays", " ".join(f"{number:.0f}" for number in stays))
     return ElementTree.tostring(root, encoding="unicode")
 
 
