@@ -3,7 +3,7 @@
 # make doctor      what is installed and what is missing
 # make preflight   words counted on both engines, and one line: ready (half a minute)
 # make demo        flights and word count on both engines, side by side (two to five minutes)
-# make lab         the course, in JupyterLab
+# make lab         the course, in JupyterLab (the copy for students: make lab FOLDER=build/room/student)
 # make quick       the first answer: lint, types, the tests without Spark (but not the site), the golden scripts, 25 comparisons with Spark
 # make test-changed     the tests that your change since main touches (since another commit: make test-changed SINCE=HEAD~1)
 # make unit        the tests without Spark
@@ -115,10 +115,11 @@ demo: setup
 
 # What a notebook that came from elsewhere has saved is shown when it is trusted; these are our own. The server's root is this folder,
 # because the notebooks lead to docs/. With .jupyter/, JupyterLab does not ask whether it may fetch its news.
+FOLDER ?= notebooks
 lab: setup
-	@$(QUIETLY) $(BIN)/jupyter trust notebooks/[0-9][0-9]_*.ipynb
+	@$(QUIETLY) $(BIN)/jupyter trust $(FOLDER)/[0-9][0-9]_*.ipynb
 	$(BIN)/jupyter lab --ServerApp.root_dir='$(CURDIR)' --LabApp.app_settings_dir='$(CURDIR)/.jupyter' \
-	    --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+	    --LabApp.default_url=/lab/tree/$(FOLDER)/00_start_here.ipynb
 
 bench: setup
 	@$(BIN)/python tests/benchmarks/bench_codec.py
@@ -130,7 +131,7 @@ new: setup
 	@$(BIN)/python docs/new.py '$(KIND)' '$(NAME)' $(TO)
 
 docs: setup
-	@$(BIN)/python docs/collect.py
+	@PYTHONPATH=. $(BIN)/python docs/collect.py
 
 pictures: setup
 	@PYTHONPATH=. $(BIN)/python docs/pictures.py

@@ -26,7 +26,9 @@ A page marks such a part with two comments; what is between them is replaced:
 12. `metrics`: what monitoring exports, of a query and of a checkpoint.
 13. `rules`: what `check` says of each kind of change, from minispark_stream/tools/operations/check/rules.toml.
 
-It also writes docs/play.html, the page to play with, as a file that opens from disk.
+14. `cards`: the cards of docs/cards.toml, see docs/cards.py.
+
+It also writes docs/play.html, the page to play with and its cards, as a file that opens from disk.
 
 tests/unit/project/test_docs.py fails when a page is not what this would write.
 """
@@ -47,7 +49,8 @@ from typing import Any
 
 import pyspark
 
-from minispark_stream.lens.view.play import play
+from docs.cards import page as page_to_play_with
+from docs.cards import sections as cards
 from minispark_stream.tools.course import LESSONS
 from minispark_stream.tools.monitoring.families import FAMILIES, OF_FILES
 from minispark_stream.tools.operations.check.rules import rules
@@ -552,7 +555,7 @@ PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "benchmark-in-short": benchmark_in_short, "estimate": estimate,
     "symptoms": symptoms_page, "symptoms-contents": symptoms_contents, "symptoms-prelude": symptoms_prelude,
     "types": types, "metrics": metrics, "growth": growth, "measured": measured, "measured-on": measured_on,
-    "rules": change_rules,
+    "rules": change_rules, "cards": cards,
 }
 
 
@@ -581,4 +584,4 @@ if __name__ == "__main__":
         if after != before:
             page.write_text(after, encoding="utf-8")
             print(f"written: {page.relative_to(ROOT)}")
-    play().to_html(PLAY)
+    page_to_play_with().to_html(PLAY)

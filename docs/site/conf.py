@@ -5,8 +5,7 @@ Sphinx reads the repository where it lies, so a link that works in the repositor
 1. The pages are docs/*.md and the notebooks as they were saved. Nothing is run, so that no Spark is needed.
 2. A module or a test that a page links to, and each golden script, is a page of its own: its text.
 3. `{trace} FILE` puts a trace that moves into a page: of a saved trace (.json), or the stepper that a notebook has saved.
-4. `{play} CASE` puts the page to play with into a page. Each of its lines is a question, and a case that is opened in the
-   frame.
+4. `{play} CASE` puts the page to play with into a page, where links to play.html open a card or a case in the frame.
 5. The search is lunr's, see lunr_search.py.
 6. With SITE_URL=https://..., where it will be published, each page says its address and what a link to it shows, and there is
    a sitemap.xml. Without SITE_URL the site knows no address.
@@ -23,7 +22,6 @@ import sys
 from html import escape, unescape
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 import nbformat
 from docutils import nodes
@@ -32,8 +30,8 @@ from sphinx.application import Sphinx
 from sphinx.parsers import Parser
 from sphinx.util.docutils import SphinxDirective
 
+from docs.cards import page as page_to_play_with
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.view.play import play
 from minispark_stream.tools.course import LESSONS
 
 ROOT = Path(__file__).parents[2]
@@ -103,22 +101,22 @@ class TraceFrame(SphinxDirective):
 
 
 class PlayFrame(SphinxDirective):
-    """(4) A frame with the page to play with, which is written once, and links that open cases in it."""
+    """(4) A frame with the page to play with, which is written once."""
 
     required_arguments = 1
-    has_content = True
 
     def run(self) -> list[nodes.Node]:
         out = Path(self.env.app.outdir) / "play.html"
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(play().page(), encoding="utf-8")
-        address = "../play.html#"
-        html = f'<iframe class="trace play" name="play" title="to play with" src="{address}{self.arguments[0]}"></iframe>'
+        out.write_text(page_to_play_with(on_the_site=True).page(), encoding="utf-8")
+        html = f'<iframe class="trace play" name="play" title="to play with" src="../play.html#{self.arguments[0]}"></iframe>'
         html += '<p class="trace"><a href="../play.html">This page on its own</a></p>'
-        asked = [re.fullmatch("(.*) `(.*)`", line) for line in self.content]
-        for question, case in (found.groups() for found in asked if found):
-            html += f'<p><a href="{address}{quote(case, safe=";=,")}" target="play">{escape(question)}</a></p>'
         return [nodes.raw("", html, format="html")]
+
+
+def lead_to_the_frame(app: Sphinx, page: str, source: list[str]) -> None:
+    """(4) In docs/, play.html is the page as a file; on the site, docs/play.html is docs/play.md."""
+    source[0] = source[0].replace('href="play.html', 'href="../play.html')
 
 
 STEPPER = re.compile(r'<iframe[^>]* srcdoc="([^"]* id=&quot;data&quot;[^"]*)"')  # other frames have a page to play with
@@ -159,6 +157,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_source_parser(Source)
     app.add_directive("trace", TraceFrame)
     app.add_directive("play", PlayFrame)
+    app.connect("source-read", lead_to_the_frame)
     app.connect("html-page-context", add_card)
     app.connect("build-finished", write_sitemap)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,7 +4,7 @@
 const one = selector => document.querySelector(selector), given = JSON.parse(one("#given").textContent);
 const hasAddress = location.protocol.startsWith("http"), inFrame = location.protocol === "about:";  // a notebook, or a file: no link leads there
 const MOST_FILES = 12;
-let shown = null, batches = [], first = null;
+let shown = null, batches = [], first = null, card = null;
 
 const inMs = count => duration(count * shown.scale.ms);
 const days = () => new Set(shown.files.flat().map(({ time }) => Math.floor(time / shown.scale.aDay)));
@@ -85,8 +85,9 @@ function sayKnobs() {
 }
 
 function said() {
-  const last = batches.at(-1), late = [], behind = [], twice = [];
-  for (const batch of batches) {
+  const last = past().at(-1), late = [], behind = [], twice = [];
+  if (!last) return "No batch has run yet.";
+  for (const batch of past()) {
     for (const row of batch.rows) {
       if (batch.dropped.includes(row)) {
         late.push(`${titled(row)} in batch ${batch.number}, as ${WHY_LATE[shown.operator](row)} the late watermark, ${reads(batch.late)}`);
@@ -96,7 +97,7 @@ function said() {
     }
     twice.push(...batch.duplicates.map(row => `${titled(row)} in batch ${batch.number}`));
   }
-  const killed = batches.some(batch => batch.number === shown.crash);
+  const killed = past().some(batch => batch.number === shown.crash);
   return [
     late.length ? `Too late: ${late.join("; ")}.` : "No row is too late.",
     behind.length ? `Behind the watermark, but not too late: ${behind.join("; ")}.` : "",
@@ -119,7 +120,7 @@ function words(out) {
 
 function drawSink() {
   const before = [...one("tbody").rows].map(line => line.textContent);
-  one("tbody").replaceChildren(...deliveries(batches, shown.crash).map(({ number, out, killed }) => {
+  one("tbody").replaceChildren(...deliveries(past(), shown.crash).map(({ number, out, killed }) => {
     const line = document.createElement("tr");
     line.className = killed ? "killed" : "";
     const again = killed ? ", killed" : number === shown.crash ? ", again" : batches[number].withData ? "" : ", no data";
@@ -151,10 +152,8 @@ function differs() {
 function draw() {
   batches = batchesOf(shown);
   sayKnobs();
-  drawPicture();
-  one("[role=status]").textContent = said();
-  drawSink();
-  const text = textOf(shown), fragment = "#" + encodeURI(text), link = location.href.split("#")[0] + fragment;
+  setUntil(null);
+  const text = textOf(shown), fragment = "#" + (text === card?.case ? card.name : encodeURI(text)), link = location.href.split("#")[0] + fragment;
   one("[name=case]").value = `play("${text}")`;
   one("[name=link]").value = link;
   one("[name=frame]").value = `<iframe src="${link}" width="100%" height="720"></iframe>`;
@@ -162,14 +161,35 @@ function draw() {
   if (!inFrame) history.replaceState(null, "", fragment);
 }
 
+// What has happened until now: in the picture, in words, and at the sink.
+function drawPast() {
+  drawPicture();
+  one("[role=status]").textContent = said();
+  drawSink();
+}
+
+// A question, the case that answers it, and where it goes on.
+function drawCard() {
+  one(".of-card").hidden = !given.cards;
+  if (!given.cards) return;
+  one("[name=card]").replaceChildren(...given.cards.map(({ name, question }) => new Option(question, name)), new Option("A case of your own", ""));
+  one("[name=card]").value = card?.name || "";
+  one(".of-card h2").textContent = card?.question || "";
+  one(".answer").innerHTML = card ? `${escaped(card.answer)} <b>${escaped(card.do).replace(/\*(.*?)\*/g, "<i>$1</i>")}</b>` : "";
+  one(".leads").innerHTML = (card?.links || []).map(([words, link]) =>
+    link ? `<a href="${escaped(link)}" target="_top">${escaped(words)}</a>` : escaped(words)).join(" · ");
+}
+
 function begin(text) {
-  [first, shown] = [caseOf(text), caseOf(text)];
+  card = (given.cards || []).find(({ name }) => name === text) || null;
+  drawCard();
+  [first, shown] = [caseOf(card?.case || text), caseOf(card?.case || text)];
   shown.several = days().size > 1;
   drawKnobs();
   drawLegend();
   draw();
   const isOfQuery = !!given.recorded && text === given.case, other = isOfQuery ? differs() : "";
-  one(".operators").hidden = isOfQuery;
+  one(".operators").hidden = isOfQuery || !!card;
   one(".of-query").hidden = !isOfQuery;
   one(".of-query").textContent = given.note || "";
   one(".differs").hidden = !other;

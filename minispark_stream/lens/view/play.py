@@ -25,7 +25,7 @@ from minispark_stream.lens.view.style import CSS, file_beside
 
 TITLE = "Which rows come out, and when?"
 OPERATORS = ("windows", "dedup", "join", "sessions")
-SCRIPTS = ("play_rules.js", "durations.js", "play_case.js", "play.js", "play_picture.js", "play_begin.js")
+SCRIPTS = ("play_rules.js", "durations.js", "play_case.js", "play.js", "play_time.js", "play_picture.js", "play_begin.js")
 
 
 class Play:
@@ -33,13 +33,14 @@ class Play:
 
     Args:
         case: what the page begins with. What it does not say is as in the example of its operator.
+        more: of a recorded query, the facts that the page compares with what it comes to (played.py), and a note; or "cards",
+            questions of which each has a case (docs/cards.py).
         title: the heading of the page.
-        recorded: of a recorded query, the facts that the page compares with what it comes to (played.py), and a note.
     """
 
-    def __init__(self, case: str, title: str = TITLE, recorded: dict[str, Any] | None = None):
+    def __init__(self, case: str, more: dict[str, Any] | None = None, title: str = TITLE):
         self.case, self.title = case, title
-        self._given = {"case": case, **(recorded or {})}
+        self._given = {"case": case, **(more or {})}
 
     def to_html(self, path: str | Path) -> Path:
         """Write one file that opens in any browser. Returns the path."""

@@ -11,9 +11,16 @@ const BUTTONS = {
   file: () => { if (shown.files.length < MOST_FILES) shown.files.push([]); draw(); },
   less: () => { if (shown.files.length > 1) shown.files.pop(); draw(); },
   row: () => added(shown.files.length - 1, Math.max(...shown.files.flat().map(row => row.time), from())),
-  again: () => begin(textOf(first)),
-  copy,
+  again: () => begin(card?.name || textOf(first)),
+  copy, play: playOrPause, before: () => toCard(-1), next: () => toCard(1),
 };
+function toCard(steps) {
+  const { length } = given.cards, number = given.cards.indexOf(card) + steps;
+  begin(given.cards[(Math.max(number, -1) + length) % length].name);
+}
+
+one("[name=card]").addEventListener("change", ({ target }) => begin(target.value || textOf(shown)));
+one("[name=until]").addEventListener("input", ({ target }) => { setPlaying(false); setUntil(+target.value < batches.length ? +target.value : null); });
 document.querySelectorAll("[data-go]").forEach(button => button.addEventListener("click", BUTTONS[button.dataset.go]));
 document.querySelectorAll("details input").forEach(input => input.addEventListener("focus", () => input.select()));
 document.querySelectorAll(".has-address").forEach(part => { part.hidden = !hasAddress; });

@@ -17,7 +17,7 @@ function places(lanes) {
   const known = dragged && place;  // while a row is dragged, the times stay where they are
   const low = known ? place.low : Math.min(...times, from()) - rim, high = known ? place.high : Math.max(...times, low + span) + rim;
   const below = innerHeight - (box.getBoundingClientRect().top + scrollY) - 10, free = below - TOP - 52 - lanes;
-  document.body.style.setProperty("--free", `${Math.max(below, 480)}px`);
+  document.body.style.setProperty("--free", `${Math.max(below, 300)}px`);
   const tall = width < NARROW && innerWidth < NARROW ? HIGH : Math.min(Math.max(free, LOW), HIGH), begins = [], ofFile = [];
   let x = left, file = 0;
   for (const batch of batches) {
@@ -46,7 +46,7 @@ function drawGround() {
     const x = place.begin(batch), wide = place.end(batch) - x;
     drawn += batch.number % 2 ? "" : rect("stripe", x, TOP, wide, tall);
     drawn += batch.withData ? "" : rect("nothing", x + 2, TOP + 2, wide - 4, tall - 4, 4);
-    if (batch.late > low) drawn += rect("too-late", x, y(batch.late), wide, bottom - y(batch.late));
+    if (batch.late > low && past().includes(batch)) drawn += rect("too-late", x, y(batch.late), wide, bottom - y(batch.late));
   }
   for (let time = Math.ceil(low / step) * step; time <= high; time += step) {
     drawn += line("grid", left, y(time), width - 6, y(time)) + text("soft", left - 6, y(time) + 4, at(time), "end");
@@ -59,7 +59,7 @@ function drawGround() {
 
 function drawWatermark(name, look) {
   let path = "";
-  for (const batch of batches) {
+  for (const batch of past()) {
     if (batch[name] > place.low) path += `${path ? "L" : "M"}${place.begin(batch)} ${place.y(batch[name])}H${place.end(batch)}`;
   }
   return path ? `<path class="${look}" d="${path}"/>` : "";
@@ -70,10 +70,11 @@ function drawRows() {
   return batches.flatMap(batch => batch.rows.map(row => {
     const file = shown.files.findIndex(rows => rows.includes(row)), rows = shown.files[file];
     const over = x(file) + column * (rows.indexOf(row) + 0.5) / rows.length, high = y(row.time), r = radius;
-    const fate = batch.dropped.includes(row) ? "dropped" : batch.duplicates.includes(row) ? "duplicate" : "";
+    const isPast = past().includes(batch), falls = until !== null && batch === past().at(-1) ? "falls" : "";
+    const fate = !isPast ? "to-come" : batch.dropped.includes(row) ? "dropped" : batch.duplicates.includes(row) ? "duplicate" : "";
     const shape = row.side === "ad" ? rect("shape", over - r, high - r, 2 * r, 2 * r, 3) : `<circle class="shape" cx="${over}" cy="${high}" r="${r}"/>`;
-    const label = `${escaped(titled(row))}, file ${file}, ${fate || "taken"}`, held = dragged?.id === row.id ? "held" : "";
-    return `<g class="row ${row.key} ${fate} ${held}" tabindex="0" role="button" data-row="${row.id}" aria-label="${label}"><title>${label}</title>` +
+    const label = `${escaped(titled(row))}, file ${file}, ${isPast ? fate || "taken" : "to come"}`, held = dragged?.id === row.id ? "held" : "";
+    return `<g class="row ${row.key} ${fate} ${falls} ${held}" style="--from: ${TOP - high}px" tabindex="0" role="button" data-row="${row.id}" aria-label="${label}"><title>${label}</title>` +
       `<circle class="ring" cx="${over}" cy="${high}" r="${r + 5}"/>${shape}${text("", over, high + 4.5, row.key, "middle")}</g>`;
   })).join("");
 }
@@ -139,7 +140,10 @@ function ending({ thing, merged, gone, cells }) {  // what the last cell of a la
 const SHORT = { leaves: "×", merged: "+", "→ null": "→", paired: "p", waits: "w" };  // in a narrow column
 
 function drawLane(lane, top) {
-  const { from, cells, name, where } = lane, x = place.begin(from), to = place.end(cells.at(-1).batch), last = ending(lane);
+  const { from, where } = lane, cells = lane.cells.filter(({ batch }) => past().includes(batch));
+  if (!cells.length) return "";
+  const isWhole = cells.length === lane.cells.length && (!lane.merged || past().length > cells.at(-1).batch.number + 1);
+  const name = laneName(cells.at(-1)), x = place.begin(from), to = place.end(cells.at(-1).batch), last = isWhole && ending(lane);
   const [left, anchor] = { behind: [to + 4, "start"], before: [x - 4, "end"], above: x > place.width / 2 ? [to - 2, "end"] : [x + 3, "start"] }[where];
   let drawn = text("soft", left, where === "above" ? top + 11 : top + 13, name, anchor);
   if (where === "above") top += 13;
@@ -158,6 +162,11 @@ function drawLane(lane, top) {
   return drawn;
 }
 
+function drawSweep(bottom) {  // over the column of the newest batch, until it has been swept free
+  const batch = until === null ? null : past().at(-1);
+  return batch ? rect("sweep", place.begin(batch), TOP, place.end(batch) - place.begin(batch), bottom - TOP) : "";
+}
+
 function drawPicture() {
   place = places(0);
   const all = lanes().map(withName), tall = all.reduce((sum, lane) => sum + lane.tall, 0);
@@ -166,8 +175,8 @@ function drawPicture() {
   const heading = all.length ? `the state: ${plural(all.length, HELD[shown.operator])} over time` : "nothing gets into the state";
   const focus = document.activeElement?.closest?.("[data-row], [data-kill]")?.dataset, drawn = all.map(lane => drawLane(lane, (top += lane.tall) - lane.tall));
   box.innerHTML = `<svg role="group" aria-label="rows by file and event time, and the state by batch" width="${place.width}" height="${top + 8}">` +
-    drawGround() + drawWatermark("late", "late") + drawWatermark("watermark", "mark") + drawHeads() + drawRows() +
-    text("soft", place.left, place.bottom + 37, heading) + drawn.join("") + "</svg>";
+    drawGround() + drawWatermark("late", "late") + drawWatermark("watermark", "mark") +
+    text("soft", place.left, place.bottom + 37, heading) + drawn.join("") + drawSweep(top) + drawHeads() + drawRows() + "</svg>";
   if (focus) one(focus.row ? `[data-row="${focus.row}"]` : `[data-kill="${focus.kill}"]`)?.focus({ preventScroll: true });
 }
 

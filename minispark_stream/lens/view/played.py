@@ -30,7 +30,7 @@ from minispark_stream.lens.trace.holdings import without_window
 from minispark_stream.lens.trace.measured import Measured, measured
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
-from minispark_stream.lens.view.play import TITLE, Play
+from minispark_stream.lens.view.play import Play
 from minispark_stream.lens.view.words import plain, plural
 
 UNITS = {"min": 60_000, "s": 1000, "ms": 1}  # as in play_case.js
@@ -189,7 +189,7 @@ def _page(
     played_only = "" if len(batches) == len(found.batches) else f" of its first {len(batches)} batches"
     note = f"The {plural(len(every), 'row')}{played_only} of {called}, with its knobs. "
     note += "The page counts rows, whatever the query makes of them."
-    return Play(case, TITLE, {"note": note, "recorded": [_recorded(found, batch) for batch in batches]})
+    return Play(case, {"note": note, "recorded": [_recorded(found, batch) for batch in batches]})
 
 
 def _clock(ms: int, unit: str) -> str:

@@ -20,7 +20,6 @@ from PIL import Image
 
 from docs import collect
 from docs.tour import SCENES, TOUR
-from minispark_stream.lens.view.play import play
 from minispark_stream.tools.cli import parser
 from tests.unit.golden_trace import TRACE
 
@@ -120,7 +119,7 @@ def test_what_repeats_the_code_is_up_to_date(page):
 
 
 def test_the_page_to_play_with_is_up_to_date():
-    assert collect.PLAY.read_text(encoding="utf-8") == play().page(), "run `make docs` and commit docs/play.html"
+    assert collect.PLAY.read_text(encoding="utf-8") == collect.page_to_play_with().page(), "run `make docs` and commit docs/play.html"
 
 
 @pytest.mark.parametrize("name", ["differences.md", "explanations.md"])
