@@ -5,9 +5,10 @@ in tests/unit/project/search_titles.toml, which other people wrote, its first th
 lunr counts the words:
 
 1. Each section of a page to read is searched by itself, so that "Symptoms" is found by what one of its entries says.
-   A module is one section, and weighs less: it has the words of the page that explains it.
+   A module is one section, and weighs less: it has the words of the page that explains it. So does a page about the project.
 2. lunr weighs a word by how often a section has it and how rare it is elsewhere (BM25). In a heading or in the title of the
-   page it counts three times.
+   page it counts two or three times. An entry of "Symptoms" also has the questions of which the package knows that it answers
+   them. "No", "not" and "nothing" are no words to lunr, so what says `NOTHING` gets a word for it, in sections and questions.
 3. The index is a script, as a page that opens from disk may load one; search/search.js asks it.
 
 search/lunr.min.js is lunr 2.3.9, https://lunrjs.com (MIT), which reads what the package lunr writes.
@@ -25,12 +26,23 @@ from docutils import nodes
 from lunr import lunr
 from sphinx.application import Sphinx
 
-WEIGHTS = {"title": 3, "heading": 3, "text": 1}  # (2)
-OF_A_MODULE = 0.3  # (1)
+from minispark_stream.tools.symptoms.entries import symptoms
+
+WEIGHTS = {"title": 3, "heading": 2, "asked": 2, "text": 1}  # (2)
+OF_A_MODULE, OF_THE_PROJECT = 0.3, 0.2  # (1)
+PROJECT = {"CONTRIBUTING", "tests/golden/README"} | {
+    f"docs/{name}" for name in (
+        "CHANGELOG", "adding-an-operator", "architecture", "differences", "explanations", "extending", "index_of_behaviours",
+        "mutants", "releasing", "sources", "teaching",
+    )
+}
+NOTHING = r"\b(no|not|nothing|never|empty)\b[^.?!]{0,24}?\b(outputs?|results?|rows|comes? out|emit\w*|written|appears?)\b"
+SHOWN = 1500  # characters of a section, from which an excerpt is taken
 
 
 def sections(app: Sphinx) -> Iterator[dict[str, str]]:  # (1)
     """Each section of each page, without the sections in it."""
+    asked = {symptom.title: " ".join(symptom.ask) for symptom in symptoms()}
     for page in sorted(app.env.found_docs):
         if "nosearch" in app.env.metadata[page]:
             continue
@@ -38,7 +50,9 @@ def sections(app: Sphinx) -> Iterator[dict[str, str]]:  # (1)
         for section in app.env.get_doctree(page).findall(nodes.section):
             heading, *rest = section.children
             text = " ".join(words(child) for child in rest)
-            yield {"page": page, "anchor": section["ids"][0], "title": title, "heading": heading.astext(), "text": text}
+            name, of_symptoms = heading.astext(), page == "docs/symptoms"
+            also = asked.get(name, "") if of_symptoms else ""
+            yield {"page": page, "anchor": section["ids"][0], "title": title, "heading": name, "asked": also, "text": text}
 
 
 def words(node: nodes.Node) -> str:
@@ -55,15 +69,30 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:  # (3)
         return
     found = list(sections(app))
     documents = [
-        ({"ref": str(ref), **{field: " ".join(re.findall(r"\w+", section[field])) for field in WEIGHTS}},
-         {"boost": OF_A_MODULE if section["page"].startswith("minispark_stream/") else 1})
+        ({"ref": str(ref), **{field: indexed(section[field]) for field in WEIGHTS}},
+         {"boost": weight(section["page"])})
         for ref, section in enumerate(found)
     ]
     fields = [{"field_name": name, "boost": weight} for name, weight in WEIGHTS.items()]
     index = lunr(ref="ref", fields=fields, documents=documents).serialize()
-    places = [[section[name] for name in ("page", "anchor", "title", "heading")] for section in found]
+    places = [[*(section[name] for name in ("page", "anchor", "title", "heading")), excerpt(section)] for section in found]
     script = f"const lunrIndex = lunr.Index.load({json.dumps(index)});\nconst lunrSections = {json.dumps(places)};\n"
+    script += f"const saysNothing = new RegExp({json.dumps(NOTHING)}, 'i');\n"
     (Path(app.outdir) / "_static" / "search_index.js").write_text(script, encoding="utf-8")
+
+
+def indexed(text: str) -> str:  # (2)
+    """The words of a text, for lunr."""
+    return " ".join(re.findall(r"\w+", re.sub(NOTHING, r"\g<0> saysnothing", text, flags=re.IGNORECASE)))
+
+
+def weight(page: str) -> float:  # (1)
+    return OF_A_MODULE if page.startswith("minispark_stream/") else OF_THE_PROJECT if page in PROJECT else 1
+
+
+def excerpt(section: dict[str, str]) -> str:
+    """The beginning of a section to read; a module is found by its name."""
+    return "" if section["page"].startswith("minispark_stream/") else " ".join(section["text"].split())[:SHOWN]
 
 
 def load_on_the_search_page(app: Sphinx, page: str, *context: Any) -> None:
