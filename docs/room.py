@@ -1,13 +1,14 @@
 """Makes what a teacher takes into the room: `make room` writes build/room/.
 
-    student/      the notebooks without outputs and without solutions, with what they import
-    answers.md    the answer key: each exercise, its solution, and why it is right
-    slides/       the notebooks as slides, by nbconvert; reveal.js, which moves them, comes from the network
+    student/      the notebooks without outputs and without solutions, with what they import; no answer in it can be read
+    answers.md    the answer key: each exercise, its answer, its solution, and why it is right
+    slides/       the notebooks as slides, which need no network; slides.js moves them
     handout.html  two pages to print: handout.md, and the table of what goes wrong from teaching.md
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import sys
@@ -34,6 +35,11 @@ h2 { font-size: 12pt; margin: 0 0 1mm; break-before: page } table { border-colla
 th, td { border-bottom: .2mm solid #999; padding: .8mm 1.5mm; text-align: left; vertical-align: top }
 img { max-width: 100%; max-height: 58mm } a { color: inherit; text-decoration: none } .anchor-link { display: none }
 """
+SLIDES = """
+body { margin: 0; background: #fff } .slides > section > section { display: none; padding: 3vh 5vw 8vh; font-size: 1.35em }
+.slides > section > section.now { display: block } #place { position: fixed; right: 1em; bottom: .6em; color: #53606d }
+.jp-InputPrompt, .jp-OutputPrompt { display: none } iframe { min-height: 80vh }
+"""
 SOLUTIONS = "<details><summary>Solutions</summary>"
 
 
@@ -42,7 +48,7 @@ def make_room(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "student").mkdir(parents=True)
     for module in NOTEBOOKS.glob("*.py"):
-        shutil.copy(module, folder / "student")
+        (folder / "student" / module.name).write_text(without_answers(module.read_text(encoding="utf-8")), encoding="utf-8")
     (folder / "slides").mkdir()
     (folder / "docs" / "images").mkdir(parents=True)
     shutil.copy(DOCS / "images" / "two_clocks.svg", folder / "docs" / "images")  # notebook 06 shows it
@@ -50,8 +56,8 @@ def make_room(folder: Path) -> None:
     for path in sorted(NOTEBOOKS.glob(LESSONS)):
         notebook = nbformat.read(path, as_version=4)
         answers += answer_key(path.stem[:2], notebook)
-        html, _ = SlidesExporter(reveal_scroll=True).from_notebook_node(as_slides(deepcopy(notebook)))
-        (folder / "slides" / f"{path.stem}.html").write_text(html, encoding="utf-8")
+        html, _ = SlidesExporter().from_notebook_node(as_slides(deepcopy(notebook)))
+        (folder / "slides" / f"{path.stem}.html").write_text(without_network(html), encoding="utf-8")
         nbformat.write(for_students(notebook), folder / "student" / path.name)
     copy_pages(folder / "student")
     (folder / "handout.html").write_text(handout(), encoding="utf-8")
@@ -67,6 +73,28 @@ def for_students(notebook: NotebookNode) -> NotebookNode:
         elif cell.source.startswith(SOLUTIONS):
             cell.source = cell.source.rpartition("</details>")[2].strip()
     return notebook
+
+
+def without_answers(module: str) -> str:
+    """A module of the exercises in which each answer that is a value is sealed; cases on which a function is tried stay."""
+    from exercises import sealed  # type: ignore[import-not-found]
+
+    def seal(line: re.Match[str]) -> str:
+        try:
+            value = ast.literal_eval(line[1])
+        except (ValueError, SyntaxError):  # a function, or the name of one
+            return line[0]
+        one = sealed(value)
+        return f"        answer=Sealed({one.kind!r}, {one.digest!r}),"
+
+    return re.sub(r"^        answer=(.*),$", seal, module, flags=re.M)
+
+
+def without_network(slides: str) -> str:
+    """Slides with their own styles and script in the place of those that nbconvert would load. In frames, they are escaped."""
+    slides = re.sub(r'<script\b.*?</script>|<link[^>]* href="http[^>]*>', "", slides, flags=re.DOTALL)
+    own = f"<style>{SLIDES}</style><script>{(DOCS / 'slides.js').read_text(encoding='utf-8')}</script>"
+    return slides.replace("</body>", f"{own}</body>")
 
 
 def as_slides(notebook: NotebookNode) -> NotebookNode:
@@ -87,8 +115,9 @@ def answer_key(number: str, notebook: NotebookNode) -> Iterator[str]:
     solved = next(cell.source for cell in notebook.cells if cell.source.startswith(SOLUTIONS))
     yield f"#{title}\n"
     for n, (question, solution) in enumerate(zip(_numbered(asked), _numbered(solved)), start=1):
-        why = exercises[f"{number}-{n}"].why
-        yield f"**{number}-{n}.** {question}\n\n{solution}\n\n{why}\n"
+        one = exercises[f"{number}-{n}"]
+        answer = "" if callable(one.answer) else f"**The answer: `{one.answer!r}`**\n\n"
+        yield f"**{number}-{n}.** {question}\n\n{answer}{solution}\n\n{one.why}\n"
 
 
 def handout() -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
@@ -38,8 +39,19 @@ class Wrong(Exception):
 
 
 @dataclass(frozen=True)
+class Sealed:
+    """A right value that cannot be read: what kind of value it is, and a hash of it. The copy for students has these."""
+
+    kind: str
+    digest: str
+
+
+@dataclass(frozen=True)
 class Exercise:
-    """`answer` is the right value, or says of an answer whether it is right (None: there is none yet); it may raise `Wrong`."""
+    """`answer` is the right value, sealed or not, or says of an answer whether it is right (None: there is none yet).
+
+    What says so may raise `Wrong`.
+    """
 
     answer: Any
     hint: str
@@ -53,12 +65,12 @@ class Exercise:
         """
         if callable(self.answer):
             return self._tried(answer)
-        given, right = _plain(answer), _plain(self.answer)
-        if isinstance(right, set) and isinstance(given, list):
+        given, right = _plain(answer), self.answer if isinstance(self.answer, Sealed) else sealed(self.answer)
+        if right.kind == KINDS[set] and isinstance(given, list):
             given = set(given)
-        if type(given) is not type(right):
-            raise Wrong(f"The answer is {_kind(right)}, and this is {_kind(given)}.")
-        return bool(given == right)
+        if _kind(given) != right.kind:
+            raise Wrong(f"The answer is {right.kind}, and this is {_kind(given)}.")
+        return sealed(given) == right
 
     def _tried(self, function: Any) -> bool | None:
         if not callable(function):
@@ -69,6 +81,20 @@ class Exercise:
             raise
         except Exception as e:
             raise Wrong(f"Your function raises {type(e).__name__}: {e}.") from e
+
+
+def sealed(value: Any) -> Sealed:
+    """A value as one that cannot be read."""
+    return Sealed(_kind(_plain(value)), sha256(_spelled(value).encode()).hexdigest())
+
+
+def _spelled(value: Any) -> str:
+    """The same text for values that are equal."""
+    value = _plain(value)
+    if isinstance(value, (list, set)):
+        parts = map(_spelled, value)
+        return f"({', '.join(sorted(parts) if isinstance(value, set) else parts)})"
+    return repr(int(value) if isinstance(value, (bool, float)) and value == int(value) else value)
 
 
 def _kind(value: Any) -> str:
