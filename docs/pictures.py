@@ -30,7 +30,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from docs.tour import make_tour
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.view.sheet import INK, legend_above, settings, svg_of
+from minispark_stream.lens.view.measure import settings
+from minispark_stream.lens.view.sheet import INK, legend_above, svg_of
 from minispark_stream.tools.flights import read_departures
 
 ROOT = Path(__file__).parents[1]

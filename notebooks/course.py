@@ -22,6 +22,8 @@ from typing import Any
 import exercises
 import score
 from exercises import judged
+from IPython.core.getipython import get_ipython
+from IPython.display import HTML, display
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -45,6 +47,10 @@ spark = (
 # Some queries fail on purpose, and both engines would log each failure at length.
 spark.sparkContext.setLogLevel("OFF")
 logging.getLogger("minispark_stream").setLevel(logging.CRITICAL)
+
+# A long line of an output goes on in the next one after a word, and not within it, as JupyterLab has it otherwise.
+if get_ipython() is not None:
+    display(HTML("<style>.jp-OutputArea-output pre { word-break: normal; overflow-wrap: anywhere; }</style>"))
 
 
 def compiled(df: DataFrame) -> Template:

@@ -293,7 +293,7 @@ EXERCISES = {
     ),
     "02-3": Exercise(
         answer=1,
-        hint="A source that cannot be told where to stop must not be asked twice. How many rows are emitted?",
+        hint="A source that cannot fix its end might go on for ever, so the query asks it once. How many batches is that?",
         why="The engine runs a single batch, as with Trigger.Once, and ignores the read limit: all five squares are in it.",
     ),
     "03-1": Exercise(

@@ -141,19 +141,20 @@ class Trace(Recording):
 
         return to_text(self, durations)
 
-    def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
+    def draw(self, batch: int | None = None, step: str | None = None, every_step: bool = False) -> graphviz.Digraph:
         """The flow of one batch, with `step` highlighted.
 
         Args:
             batch: a batch id; if the batch ran again, its last run is drawn. None means the last batch.
-            step: the step of `STEPS` to highlight.
+            step: the step of `STEPS` to highlight, or the box that stands for it.
+            every_step: a box for each step; otherwise five boxes.
 
         Raises:
             ValueError: the trace has no such batch, or there is no such step.
         """
         from minispark_stream.lens.view.flow import draw
 
-        return draw({self.engine: self}, batch, step)
+        return draw({self.engine: self}, batch, step, every_step=every_step)
 
     def timeline(self, *others: Trace) -> Picture:
         """How long each batch took, and in which phase. Shown as a picture in Jupyter.

@@ -1,7 +1,7 @@
 """What a step did, in the few words below it in the flow diagram.
 
     populateStartOffsets   offsetLog 4, commitLog 3   -> "batch 4 again"
-    stateOperator          version 4                  -> "v4 → v5: 1 upd, 2 rem"
+    stateOperator          version 4                  -> "v4 → v5: 1 updated, 2 removed"
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _state_caption(ins: Values, outs: Values) -> str:
     metrics = as_map(outs.get("metrics"))
     changes = ", ".join(
         f"{plain(metrics[key])} {word}"
-        for key, word in (("numRowsUpdated", "upd"), ("numRowsRemoved", "rem"), ("numRowsDroppedByWatermark", "late"))
+        for key, word in (("numRowsUpdated", "updated"), ("numRowsRemoved", "removed"), ("numRowsDroppedByWatermark", "late"))
         if metrics.get(key)
     ) or "unchanged"
     return f"v{version} → v{version + 1}: {changes}"
@@ -93,7 +93,7 @@ _CAPTIONS: dict[str, Callable[[Values, Values], str]] = {
     "commitSource": lambda ins, outs: f"up to {_offset(ins.get('end'))}",
     "purge": lambda ins, outs: deleted_words(outs),
     "runBatch": lambda ins, outs: f"batch {plain(ins.get('batchId'))}",
-    "getBatch": lambda ins, outs: f"({_offset(ins.get('start'))}, {_offset(ins.get('end'))}]",
+    "getBatch": lambda ins, outs: f"after {_offset(ins.get('start'))} up to {_offset(ins.get('end'))}",
     "queryPlanning": _planning_caption,
     "addBatch": lambda ins, outs: out_rows(outs).removeprefix(": "),
     "stateOperator": _state_caption,

@@ -5,21 +5,26 @@
 1. There is a chart for each title, with a line for each name. Lines with the same name have the same colour in all charts.
 2. A line goes straight from point to point. With `steps`, it keeps its height until the next point.
 3. A level, such as a threshold, is a dashed line across each chart.
+4. Lines that lie on each other, from their first point to their last, take turns, so that all colours are seen, and a line of
+   words says which they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minispark_stream.lens.view.latency import COLOURS
-from minispark_stream.lens.view.sheet import legend_above, settings, svg_of
+from minispark_stream.lens.view.measure import settings
+from minispark_stream.lens.view.sheet import GREY, legend_above, svg_of
 from minispark_stream.lens.view.timeline import Picture
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
 
 Points = Sequence[tuple[float, float]]
+DASH = 6.0  # how long one of several lines has its turn
+NEAR = 0.03  # lines lie on each other if they are never farther apart, as a part of the highest point of the chart
 
 
 def picture(
@@ -39,6 +44,7 @@ def picture(
         ModuleNotFoundError: matplotlib is not installed.
     """
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     names = list(dict.fromkeys(name for lines in charts.values() for name in lines))
     if not names or not all(points for lines in charts.values() for points in lines.values()):
@@ -49,9 +55,18 @@ def picture(
         figure = Figure(figsize=(10, 3.1 + 0.18 * len(names)), layout="constrained")
         for ax, (title, lines) in zip(figure.subplots(1, len(charts), squeeze=False).flat, charts.items()):
             for name, points in lines.items():  # (1)
-                (line,) = ax.plot(*zip(*points), color=colours[name], marker="o", markersize=3.5, linewidth=1.6, label=name)
-                drawn.setdefault(name, line)
+                look: Any = {"color": colours[name], "marker": "o", "markersize": 3.5, "linewidth": 1.6, "label": name}
+                (line,) = ax.plot(*zip(*points), **look)
+                drawn.setdefault(name, Line2D([], [], **look))
                 line.set_drawstyle("steps-post" if steps else "default")  # (2)
+            for together in _together(lines) if not log else ():  # (4)
+                for number, line in enumerate(line for line in ax.get_lines() if line.get_label() in together):
+                    line.set_linestyle((number * DASH, (DASH, (len(together) - 1) * DASH)))
+                middle = lines[together[0]][len(lines[together[0]]) // 2]
+                words = f"{', '.join(together)}: the same line"
+                ax.annotate(
+                    words, middle, (6, 6), textcoords="offset points", fontsize=8, color=GREY, parse_math=False,
+                )
             if level is not None:  # (3)
                 ax.axhline(level, color="#c62828", linestyle="--", linewidth=1)
             if log:
@@ -64,3 +79,19 @@ def picture(
             ax.set_xlabel(x)
         legend_above(figure, list(drawn.values()))
         return Picture(svg_of(figure, {}, "curves"))
+
+
+def _together(lines: Mapping[str, Points]) -> list[list[str]]:
+    """The names of lines that lie on each other."""
+    near = NEAR * max(y for points in lines.values() for _, y in points)
+    groups: list[list[str]] = []
+    for name, points in lines.items():
+        mine = dict(points)
+        for group in groups:
+            first = dict(lines[group[0]])
+            if first.keys() == mine.keys() and all(abs(y - mine[x]) <= near for x, y in first.items()):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return [group for group in groups if len(group) > 1]

@@ -4,10 +4,12 @@
    and its offsets are logged when all readers have passed its end (`addOffset`). A batch begins with `constructNextBatch`, and
    its offsets are logged before anything is read (`walCommit`). The commit comes last (`commitEpoch`, `commitOffsets`).
 2. Each has a row of the picture, with a bar from its beginning to its commit, and a mark where its offsets were logged.
-3. Several traces are drawn one below the other, on the same axis.
+3. Several traces are drawn one below the other, on the same axis, each under the name of its trigger. Bars are equally thick.
 
+    AvailableNow, 2 batches
     batch 0  ▼━━━━━━━━━━━━━━━●                        logged first, then run
     batch 1                  ▼━━━━━━━━━●
+    Continuous, 2 epochs
     epoch 0  ━━━━━━━━━▼━●                             read first, then logged
     epoch 1           ━━━━━━━━━▼━●                    while its rows are read, the epoch before is still written
 """
@@ -21,8 +23,9 @@ from typing import TYPE_CHECKING
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import as_int
-from minispark_stream.lens.view.sheet import legend_above, settings, svg_of
-from minispark_stream.lens.view.words import duration_words
+from minispark_stream.lens.view.measure import settings
+from minispark_stream.lens.view.sheet import legend_above, svg_of
+from minispark_stream.lens.view.words import duration_words, plain, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,13 +96,15 @@ def svg(recordings: Sequence[Recording]) -> str:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    rows = [max(len(one), 3) for one in drawn]
+    rows = [len(one) for one in drawn]
     with settings():
-        figure = Figure(figsize=(10, 0.24 * sum(rows) + 0.5 * len(rows) + 1.2), layout="constrained")
+        figure = Figure(figsize=(10, 0.26 * sum(rows) + 0.6 * len(rows) + 1.2), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=rows)[:, 0]
         titles: dict[str, str] = {}
-        for number, (one, ax) in enumerate(zip(drawn, axes)):  # (3)
+        for number, (recording, one, ax) in enumerate(zip(recordings, drawn, axes)):  # (3)
+            ax.set_title(_name(recording, one), loc="left", fontsize=10, fontweight="bold")
             _draw(ax, one, f"p{number}", titles)
+        axes[-1].set_xlim(left=0)
         axes[-1].set_xlabel("seconds since the query was started", loc="left")
         legend_above(figure, [
             Line2D([], [], color=BAR, linewidth=6, label="from its beginning to its commit"),
@@ -107,6 +112,14 @@ def svg(recordings: Sequence[Recording]) -> str:
             Line2D([], [], linestyle="", marker="o", color=COMMITTED, label="committed"),
         ])
         return svg_of(figure, titles, "epochs")
+
+
+def _name(recording: Recording, drawn: Sequence[Span]) -> str:
+    """The trigger of a query, and how many batches or epochs it has."""
+    trigger = next((plain(e.inputs["trigger"]) for e in recording.events if e.step == "trigger" and "trigger" in e.inputs), "")
+    continuous = drawn[0].name.startswith("epoch")
+    named = "Continuous" if continuous else trigger.replace("Trigger", "") or f"Query on {recording.engine}"
+    return f"{named}, {plural(len(drawn), 'epoch' if continuous else 'batch')}"
 
 
 def _draw(ax: Axes, drawn: Sequence[Span], prefix: str, titles: dict[str, str]) -> None:  # (2)
@@ -118,9 +131,10 @@ def _draw(ax: Axes, drawn: Sequence[Span], prefix: str, titles: dict[str, str]) 
             f"committed after {duration_words(span.committed_ms - span.begin_ms)}"
         )
     rows = range(len(drawn))
-    ax.plot([one.logged_ms / 1000 for one in drawn], rows, linestyle="", marker="v", color=LOGGED, markersize=6)
-    ax.plot([one.committed_ms / 1000 for one in drawn], rows, linestyle="", marker="o", color=COMMITTED, markersize=4)
+    logged, committed = ([ms / 1000 for ms in times] for times in zip(*((one.logged_ms, one.committed_ms) for one in drawn)))
+    ax.plot(logged, rows, linestyle="", marker="v", color=LOGGED, markersize=6, clip_on=False, zorder=5)
+    ax.plot(committed, rows, linestyle="", marker="o", color=COMMITTED, markersize=4, clip_on=False, zorder=5)
     ax.set_yticks(rows, [one.name for one in drawn], fontsize=8)
-    ax.invert_yaxis()
+    ax.set_ylim(len(drawn) - 0.5, -0.5)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)

@@ -5,6 +5,7 @@
    session grows from batch to batch; if it becomes a part of a longer one, its band ends there. It also ends where the tasks
    of a batch told nothing, because it is not known what became of it.
 3. Bands that overlap are drawn side by side, in different lanes.
+4. What is held but is not a window is named by its key; and if it stays longer than until its own time, by when it leaves.
 
     window [12:00, 12:05)    batch 0: 1 row, batch 2: 2 rows, emitted in batch 3, evicted in batch 3
 """
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from minispark_stream.lens.trace.fates import Fates, Holding
-from minispark_stream.lens.view.words import clock_words, plural
+from minispark_stream.lens.view.words import clock_words, key_words, plural
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Band:
     evicted: int | None
     title: str
     lane: int = 0
+    name: str = ""
 
 
 def bands(found: Fates, held: Iterable[Holding]) -> tuple[Band, ...]:  # (1)
@@ -71,9 +73,18 @@ def _band(found: Fates, start_ms: float, end_ms: float, of_window: Sequence[Hold
         f"emitted in {batches(emitted)}" if emitted else "",
         end,
     ]
-    name = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
-    title = f"{name}: {'; '.join(filter(None, said))}"
-    return Band(start_ms, end_ms, rows, _extents(of_window[0], rows), tuple(emitted), gone, title)
+    named = "" if start_ms < end_ms else _name(of_window)
+    about = f"[{clock_words(start_ms)}, {clock_words(end_ms)})" if start_ms < end_ms else f"held at {clock_words(start_ms)}"
+    title = f"{about}: {'; '.join(filter(None, said))}"
+    return Band(start_ms, end_ms, rows, _extents(of_window[0], rows), tuple(emitted), gone, title, name=named)
+
+
+def _name(held: Sequence[Holding]) -> str:  # (4)
+    names = list(dict.fromkeys(key_words(holding.key) for holding in held))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    until_ms, end_ms = held[0].until_ms, held[0].end_ms
+    leaves = f" until {clock_words(until_ms)}" if until_ms and end_ms and until_ms > end_ms else ""
+    return f"{', '.join(names[:3])}{more}{leaves}"
 
 
 def _extents(holding: Holding, batches: Iterable[int]) -> dict[int, tuple[float, float]]:

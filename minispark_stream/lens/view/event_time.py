@@ -38,7 +38,9 @@ from minispark_stream.lens.view.event_plane import (
     planes,
 )
 from minispark_stream.lens.view.event_timers import Timer
-from minispark_stream.lens.view.sheet import CELL, COVER, INK, PALE, POINTS, legend_above, round_times, settings, svg_of
+from minispark_stream.lens.view.measure import round_times, settings
+from minispark_stream.lens.view.sheet import CELL, COVER, INK, PALE, POINTS, legend_above, svg_of
+from minispark_stream.lens.view.words import clip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,6 +58,7 @@ STAIRS: dict[str, tuple[str, Any]] = {
 TIMER = "#6a3fa0"
 OPEN, EMITTED, EDGE = "#9cc3e6", "#5aa46f", "#6d8fae"
 MOST_LABELS = 60  # numbers of rows in bands, before they are left out
+MOST_NAMES = 12  # of lines, before they are left out
 MOST_LANES = 6  # beside each other, in the column of a batch
 
 
@@ -181,6 +184,7 @@ class _Drawing:
         line = self.ax.plot([first, last], [band.start_ms] * 2, color=OPEN, linewidth=3, zorder=1, solid_capstyle="butt")
         line[0].set_gid(gid)
         self.titles[gid] = band.title
+        self._name(band.name, first, band.start_ms, "#245482")
         if band.evicted is not None:
             self.ax.plot([last], [band.start_ms], "|", color=INK, markersize=9, markeredgewidth=2, zorder=3, clip_on=False)
 
@@ -188,10 +192,21 @@ class _Drawing:
         end, ms = len(self.batch_ids) if timer.last is None else timer.last + 0.85, max(timer.ms, self.low)
         self.ax.hlines(ms, timer.first + 0.15, end, color=TIMER, linewidth=1.6, linestyle=":", zorder=5, gid=gid)
         self.titles[gid] = timer.title
+        self._name(timer.name, timer.first + 0.15, ms, TIMER)
         if timer.last is not None:
             look, gid = "*" if timer.fired else "|", f"{gid}-end"
             self.ax.plot([end], [ms], look, color=TIMER, markersize=10, zorder=6, gid=gid)
             self.titles[gid] = timer.title
+
+    def _name(self, name: str, x: float, ms: float, colour: str) -> None:
+        """Whose a line is, above its beginning, or below if another line is there; of too many lines, their tooltips say it."""
+        lines = [*(band.start_ms for band in self.plane.bands), *(timer.ms for timer in self.plane.timers)]
+        if len(lines) <= MOST_NAMES:
+            below = any(ms < line < ms + 0.06 * (self.high - self.low) for line in lines)
+            self.ax.annotate(
+                clip(name, 32), (x, ms), (3, -3 if below else 3), textcoords="offset points", va="top" if below else "bottom",
+                color=colour, fontsize=8, parse_math=False, zorder=7,
+            )
 
     def _stair(self, name: str, stair: Sequence[int | None]) -> None:
         colour, style = STAIRS[name]
@@ -261,7 +276,7 @@ def _legend(drawn: Sequence[Plane]) -> list[Any]:
         handles.append(Line2D([], [], color=TIMER, linewidth=1.6, linestyle=":", marker="*", markersize=8, label=label))
     bands = [band for plane in drawn for band in plane.bands]
     if any(band.start_ms < band.end_ms for band in bands):
-        handles += [Patch(color=OPEN, alpha=0.5, label="window in the state, with its rows"),
+        handles += [Patch(color=OPEN, alpha=0.5, label="window in the state, darker with each row of it"),
                     Patch(color=EMITTED, alpha=0.55, label="emitted; a thick edge: evicted")]
     if any(band.start_ms == band.end_ms for band in bands):
         handles.append(Line2D([], [], color=OPEN, linewidth=3, label="held in the state; a thick end: evicted"))

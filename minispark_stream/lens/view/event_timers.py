@@ -20,7 +20,7 @@ from minispark_stream.lens.trace.facts import FIRED, OperatorFacts
 from minispark_stream.lens.trace.fates import Fates
 from minispark_stream.lens.trace.given import key_name
 from minispark_stream.lens.trace.values import as_int, as_map
-from minispark_stream.lens.view.words import row_words, time_words
+from minispark_stream.lens.view.words import key_words, row_words, time_words
 
 # The times that timers refer to. The trace has timers of transformWithState as a store (readable_variables.py in extras), and
 # timeouts of applyInPandasWithState as a part of a state row (flat_map_groups_with_state.py in the engine).
@@ -31,13 +31,14 @@ Known = dict[tuple[str, int], Mapping[str, Any]]  # key and time of a timer -> t
 
 @dataclass(frozen=True)
 class Timer:
-    """A timer for `ms`, set in batch `first`; `last` is the batch in which it ended (None: it is still set)."""
+    """A timer of the key `name` for `ms`, set in batch `first`; `last`: in which it ended (None: it is set)."""
 
     ms: int
     first: int
     last: int | None
     fired: bool
     title: str
+    name: str = ""
 
 
 def timers(found: Fates, operator_id: int) -> dict[str, tuple[Timer, ...]]:
@@ -74,7 +75,7 @@ def _timer(
     begins = "set before" if first is None else f"set in batch {found.batches[first].batch_id}"
     ends = "still set" if last is None else f"{how} in batch {found.batches[last].batch_id}"
     title = f"timer of {row_words(key)} for {time_words(one[1])}: {begins}; {ends}"
-    return Timer(one[1], first or 0, last, how == "fired", title)
+    return Timer(one[1], first or 0, last, how == "fired", title, key_words(key))
 
 
 def _set(rows: Sequence[Any], clock: str) -> Known:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from minispark_stream.lens.view.sheet import legend_above, settings, svg_of
+from minispark_stream.lens.view.measure import settings
+from minispark_stream.lens.view.sheet import legend_above, svg_of
 from minispark_stream.lens.view.timeline import Picture
 
 COLOURS = ("#4a7fb5", "#5aa46f", "#9c7bc0", "#d97b4a")

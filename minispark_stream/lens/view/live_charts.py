@@ -23,7 +23,8 @@ from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.batch_table import batch_rows
-from minispark_stream.lens.view.sheet import settings, svg_of
+from minispark_stream.lens.view.measure import settings
+from minispark_stream.lens.view.sheet import svg_of
 from minispark_stream.lens.view.timeline import PHASES, phases
 
 if TYPE_CHECKING:

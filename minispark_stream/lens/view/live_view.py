@@ -28,6 +28,7 @@ from minispark_stream.lens.view.style import CSS, file_beside
 from minispark_stream.lens.view.words import clip, duration_words, number, time_words
 
 LIVE_CSS = CSS + file_beside(__file__, "live_view.css")
+FRAMES = ("trigger", "runBatch")  # they end after the steps in them, which say more
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _words(title: str, state: str, message: str, recording: Recording | None = N
 
 
 def _flow(steps: Recording) -> str:
-    ended = [event.step for event in steps.events if event.step not in flow.FRAMES]
+    ended = [event.step for event in steps.events if event.step not in FRAMES]
     if not ended:
         return ""
     try:

@@ -102,8 +102,8 @@ function showTab(name) {
 
 function ownLines() {
   const lines = data.query.lines.map((line, number) => data.query.steps[number].length
-    ? `<button data-line="${number}">${line}</button>` : `<span>${line || " "}</span>`);
-  return `<pre class="code yours">${lines.join("")}</pre><p class="note none-lit">No line of yours: the engine does this for every query.</p>`;
+    ? `<button data-line="${number}">${line}</button>` : `<span${line ? "" : " class='gap'"}>${line}</span>`);
+  return `<p class="note none-lit">No line of yours: the engine does this for every query.</p><pre class="code yours">${lines.join("")}</pre>`;
 }
 
 function lightOwn(numbers) {

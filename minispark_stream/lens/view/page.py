@@ -36,6 +36,7 @@ from minispark_stream.lens.view.own_lines import OwnLines
 from minispark_stream.lens.view.pictures import BESIDE, NamedPicture, pictures
 from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.row_fates import RowFates
+from minispark_stream.lens.view.sheet import said_html
 from minispark_stream.lens.view.step_list import step_list, steps_of
 from minispark_stream.lens.view.step_panel import about
 from minispark_stream.lens.view.style import CSS, file_beside
@@ -163,7 +164,7 @@ def _beside(drawn: Sequence[NamedPicture]) -> NamedPicture | None:
 def _picture(name: str, svg: str, beside: bool) -> str:
     place = " data-beside" if beside else ""
     framed = f"<div class='picture' role='region' tabindex='0' aria-label='{name}'{place}>{svg}</div>"
-    return f"<section class='card'><h2>{name}</h2>{framed}</section>"
+    return f"<section class='card'><h2>{name}</h2>{said_html(svg)}{framed}</section>"
 
 
 def _batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str, str]]:

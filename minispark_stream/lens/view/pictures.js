@@ -18,9 +18,11 @@ function keepNames(picture) {
   picture.classList.toggle("wide", isWide);
   if (!isWide || !bottom) return;
   const names = document.createElement("div"), copy = svg.cloneNode(true), scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const place = picture.getBoundingClientRect().top + parseFloat(getComputedStyle(picture).paddingTop);
+  const down = svg.getBoundingClientRect().top - place + top * scale;  // on a phone, there is text above the drawing
   names.className = "stays";
   names.ariaHidden = "true";
-  names.style = `width: ${right * scale}px; height: ${(bottom - top) * scale}px; margin-top: ${top * scale}px`;
+  names.style = `width: ${right * scale}px; height: ${(bottom - top) * scale}px; margin-top: ${down}px`;
   copy.style = `margin-top: ${-top * scale / getComputedStyle(svg).zoom}px`;
   names.append(copy);
   picture.prepend(names);

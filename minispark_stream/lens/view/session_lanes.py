@@ -21,6 +21,7 @@ from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.lens.trace.fates import LATE, Fate, Fates, Holding
 from minispark_stream.lens.trace.holdings import without_window
 from minispark_stream.lens.trace.values import as_map
+from minispark_stream.lens.view.measure import round_times
 from minispark_stream.lens.view.sheet import (
     CELL,
     GREY,
@@ -34,7 +35,6 @@ from minispark_stream.lens.view.sheet import (
     WRONG,
     Sheet,
     Shown,
-    round_times,
 )
 from minispark_stream.lens.view.words import clock_words, plain, plural
 

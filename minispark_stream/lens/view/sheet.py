@@ -2,7 +2,8 @@
 
 1. Every sheet begins with its title, its caption and its legend. One point is one unit; x goes to the right and y down.
 2. The width of a sheet is given, and its height is that of its content. Where there is less room, a sheet keeps its size and is
-   scrolled sideways, under the names at its left (pictures.js). No line of a sentence is wider than `READ`: a phone shows it.
+   scrolled sideways, under the names at its left (pictures.js). So that a phone shows whole sentences all the same, what stands
+   above the drawing, and what is too long in it, is in the SVG as data, too (`data-said`); there, a page shows it as text.
 3. The sheet becomes SVG, in which text stays text. Its ids are the same in every run, and it has no date.
 4. A thing with a tooltip gets an id when it is drawn, and afterwards a `<title>` under this id, which browsers show.
 5. What a picture shows of a batch has a cover, which is hidden. A page that goes from step to step shows the covers of the
@@ -16,16 +17,15 @@
 from __future__ import annotations
 
 import io
+import json
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from html import escape, unescape
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from minispark_stream.lens.view.words import time_words
+from minispark_stream.lens.view.measure import clipped, printable, settings, text_width, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -34,15 +34,10 @@ if TYPE_CHECKING:
 SVG = "http://www.w3.org/2000/svg"
 INK, GREY, PALE = "#1d2733", "#5b6875", "#d9dfe5"
 COVER = "-cover-"  # before the number of a batch, in the id of what hides it
-FONT = "DejaVu Sans"
 POINTS = 72  # to an inch
 MARGIN, ROUND = 14.0, 2.5
-READ = 250.0  # the width that a phone shows of a sheet, without the margin
+READ, WIDE = 250.0, 520.0  # the width of a line, without the margin: on a phone, and where there is room
 CELL = 612.0  # the width that a cell of JupyterLab shows of it, on a laptop
-STEPS_MS = [s * 1000 for s in (
-    1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400,
-    365 * 86_400, 3650 * 86_400,
-)]
 
 
 @dataclass(frozen=True)
@@ -78,6 +73,7 @@ class Sheet:
 
         self.kind, self.width, self.top, self._tips = kind, max(width, READ + 2 * MARGIN), MARGIN, dict[str, str]()
         self.stays: Stays | None = None
+        self._wide = min(self.width - 2 * MARGIN, WIDE)
         with settings():
             self._figure = Figure()
             self._axes = self._figure.add_axes((0, 0, 1, 1))
@@ -85,15 +81,20 @@ class Sheet:
         self._paragraph(title, 14, bold=True)  # (1)
         self.top += 6
         self._paragraph(caption, 10, ink=GREY)
-        self._legend(legend)
+        entries = [(look, says) for look, says, is_there in legend if is_there]
+        self._legend(entries)
+        shown = [(look, look) if isinstance(look, str) else (look.fill, look.edge) for look, _ in entries]
+        legend_said = [[*colours, says] for colours, (_, says) in zip(shown, entries)]
+        self._head, self._long = self.top, list[str]()
+        self._said = [title, caption, legend_said, self._long]
 
-    def _legend(self, legend: Sequence[Shown]) -> None:
-        x, entries = MARGIN, [(look, says) for look, says, is_there in legend if is_there]
+    def _legend(self, entries: Sequence[tuple[Look | str, str]]) -> None:
+        x = MARGIN
         self.top += 4
         for look, says in entries:
-            lines = wrapped(says, READ - 21, 9)
+            lines = wrapped(says, self._wide - 21, 9)
             wide = 21 + max(text_width(line, 9) for line in lines)
-            if x > MARGIN and x + wide > MARGIN + READ:
+            if x > MARGIN and x + wide > MARGIN + self._wide:
                 x, self.top = MARGIN, self.top + 17
             if isinstance(look, Look):
                 self.box(x, self.top + 2, 16, 11, "", look)
@@ -106,7 +107,7 @@ class Sheet:
         self.top += (20 if entries else 0) + 10
 
     def _paragraph(self, words: str, size: float, *, ink: str = INK, bold: bool = False) -> None:
-        for line in wrapped(words, READ, size, bold):  # (2)
+        for line in wrapped(words, self._wide, size, bold):
             self.words(MARGIN, self.top + 0.6 * size, line, size=size, ink=ink, bold=bold)
             self.top += size + 4
 
@@ -172,13 +173,18 @@ class Sheet:
 
     def heading(self, words: str) -> None:
         """A line above a part of the picture."""
-        self._paragraph(words, 11, bold=True)
+        self._sentence(words, 11, bold=True)
         self.top += 7
 
     def note(self, words: str) -> None:
         """A sentence below everything else, which says what is left out."""
         self.top += 2
-        self._paragraph(words, 9, ink=GREY)
+        self._sentence(words, 9, ink=GREY)
+
+    def _sentence(self, words: str, size: float, ink: str = INK, bold: bool = False) -> None:
+        if text_width(words, size, bold) > READ:
+            self._long.append(words)
+        self._paragraph(words, size, ink=ink, bold=bold)
 
     def _tip(self, tip: str) -> str | None:
         if not tip:
@@ -195,21 +201,8 @@ class Sheet:
         self._figure.set_size_inches(self.width / POINTS, height / POINTS)
         self._axes.set_xlim(0, self.width)
         self._axes.set_ylim(height, 0)
-        return svg_of(self._figure, self._tips, self.kind, self.stays)
-
-
-@contextmanager
-def settings() -> Iterator[None]:
-    """The settings of matplotlib that the pictures need."""
-    import matplotlib
-
-    chosen: Any = {
-        "svg.hashsalt": "minispark_stream", "svg.fonttype": "none", "font.family": [FONT],
-        "axes.spines.top": False, "axes.spines.right": False,
-    }
-    with matplotlib.rc_context(chosen), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # a browser has other fonts
-        yield
+        said = {"data-said": json.dumps(self._said), "style": f"--head: {self._head:.0f}pt"}
+        return svg_of(self._figure, self._tips, self.kind, self.stays, said)
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
@@ -219,8 +212,10 @@ def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
     figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=9, borderpad=0)
 
 
-def svg_of(figure: Figure, tips: Mapping[str, str], kind: str, stays: Stays | None = None) -> str:  # (3)
-    """A figure as SVG of the class `kind`. `tips`: id -> tooltip."""
+def svg_of(  # (3)
+    figure: Figure, tips: Mapping[str, str], kind: str, stays: Stays | None = None, said: Mapping[str, str] | None = None
+) -> str:
+    """A figure as SVG of the class `kind`. `tips`: id -> tooltip; `said`: its words as attributes, see `said_html`."""
     text = io.BytesIO()
     with settings():
         figure.savefig(text, format="svg", metadata={"Date": None})
@@ -237,64 +232,21 @@ def svg_of(figure: Figure, tips: Mapping[str, str], kind: str, stays: Stays | No
     for element in root.iter(f"{{{SVG}}}g"):
         if (batch := re.search(rf"{COVER}(\d+)", element.get("id", ""))) is not None:  # (5)
             element.attrib.update({"class": "cover", "data-batch": batch[1], "visibility": "hidden"})
-    root.set("class", kind)
+    root.attrib.update({"class": kind, **(said or {})})
     if stays:
         root.set("data-stays", " ".join(f"{number:.0f}" for number in stays))
     return ElementTree.tostring(root, encoding="unicode")
 
 
-# -- how wide words are, and which times are round ----------------------------------------------------------
-
-
-@lru_cache(maxsize=4096)
-def text_width(words: str, size: float, bold: bool = False) -> float:
-    """The width of a line in points."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextToPath
-
-    font = FontProperties(family=FONT, size=size, weight="bold" if bold else "normal")
-    with settings():
-        width, _, _ = TextToPath().get_text_width_height_descent(printable(words), font, ismath=False)
-    return float(width)
-
-
-def printable(words: str) -> str:
-    """The same words on one line, and without characters that are not allowed in SVG."""
-    return "".join(c if c.isprintable() else " " for c in words)
-
-
-def clipped(words: str, width: float, size: float) -> str:
-    """As much of a line as fits."""
-    if text_width(words, size) <= width:
-        return words
-    for end in range(len(words) - 1, 0, -1):
-        if text_width(words[:end] + "…", size) <= width:
-            return words[:end] + "…"
-    return ""
-
-
-def wrapped(words: str, width: float, size: float, bold: bool = False) -> list[str]:
-    """A paragraph as lines. A word that is longer than a line goes on in the next one."""
-    lines = [""]
-    for word in words.split():
-        if lines[-1] and text_width(f"{lines[-1]} {word}", size, bold) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-        while text_width(line := lines[-1], size, bold) > width:
-            end = next(end for end in range(len(line) - 1, 0, -1) if end == 1 or text_width(line[:end], size, bold) <= width)
-            lines[-1:] = line[:end], line[end:]
-    return lines
-
-
-def round_times(low: float, high: float, most: int = 10) -> tuple[list[float], list[str]]:
-    """At most `most` round times, and how they are written: with the date if the day has changed."""
-    step = next((s for s in STEPS_MS if (high - low) / s <= most), (high - low) / 8)
-    first = -(-low // step) * step
-    at = [first + i * step for i in range(int((high - first) // step) + 1)]
-    labels, day = [], ""
-    for ms in at:
-        date, _, clock = time_words(ms or 1).partition(" ")
-        clock = clock.removesuffix(":00")
-        labels.append(clock if date == day or not clock else f"{date}\n{clock}")
-        day = date
-    return at, labels
+def said_html(svg: str) -> str:
+    """(2) The sentences of a sheet as HTML for a phone; nothing for other pictures."""
+    said = re.search(' data-said="([^"]*)"', svg.partition(">")[0])
+    if said is None:
+        return ""
+    title, caption, legend, long = json.loads(unescape(said[1]))
+    entries = "".join(
+        f"<li><i style='background:{escape(fill)};border-color:{escape(edge)}'></i>{escape(says)}</li>"
+        for fill, edge, says in legend
+    )
+    others = "".join(f"<p>{escape(one)}</p>" for one in long)
+    return f"<div class='said'><h3>{escape(title)}</h3><p>{escape(caption)}</p><ul>{entries}</ul>{others}</div>"

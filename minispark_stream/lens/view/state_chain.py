@@ -18,23 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from minispark_stream.lens.view.sheet import (
-    GONE,
-    GREY,
-    HELD,
-    INK,
-    MARGIN,
-    MARKED,
-    NEW,
-    OUT,
-    PALE,
-    VIOLET,
-    WRONG,
-    Sheet,
-    Shown,
-    clipped,
-    wrapped,
-)
+from minispark_stream.lens.view.measure import clipped, wrapped
+from minispark_stream.lens.view.sheet import GONE, GREY, HELD, INK, MARGIN, MARKED, NEW, OUT, PALE, VIOLET, WRONG, Sheet, Shown
 from minispark_stream.lens.view.state_contents import Change
 from minispark_stream.lens.view.state_files import Chain
 from minispark_stream.lens.view.words import plural

@@ -106,6 +106,11 @@ def row_words(row: Any) -> str:
     return _plain(row)
 
 
+def key_words(key: Mapping[str, Any]) -> str:
+    """A key by its values alone: `ann` for `user=ann`."""
+    return " ".join(map(_plain, key.values()))
+
+
 def window_words(value: Mapping[str, Any]) -> str | None:
     """A struct of a start and an end time, as a half-open interval; None for any other struct."""
     if not is_window(value):
@@ -139,7 +144,7 @@ def plural(count: Any, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     ies = noun.endswith("y") and noun[-2] not in "aeiou"
-    plural_noun = f"{noun[:-1]}ies" if ies else f"{noun}{'es' if noun.endswith('ch') else 's'}"
+    plural_noun = f"{noun[:-1]}ies" if ies else f"{noun}{'es' if noun.endswith('tch') else 's'}"
     return f"{count or 'no'} {plural_noun}"
 
 

@@ -14,6 +14,7 @@ docs/performance.md.
 from __future__ import annotations
 
 import html
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -100,9 +101,9 @@ class Comparison:
         lines = [(*shown[key], _which(in_spark, in_model)) for key, in_spark, in_model in counts]
         return pd.DataFrame(lines, columns=[*self.columns, "engine"])
 
-    def draw(self, batch: int | None = None, step: str | None = None) -> graphviz.Digraph:
-        """The flow of one batch (the last one) on both engines, differences marked."""
-        return flow.draw(self.traces, batch, step, self.differing)
+    def draw(self, batch: int | None = None, step: str | None = None, every_step: bool = False) -> graphviz.Digraph:
+        """The flow of one batch (the last one) on both engines, differences marked; in five boxes, or with every step."""
+        return flow.draw(self.traces, batch, step, self.differing, every_step)
 
     def stepper(self, batch: int | None = None, step: str | None = None, ask: bool = False) -> Stepper:
         """Forward and back through every step of both engines, for Jupyter; it needs no kernel.
@@ -127,6 +128,7 @@ class Comparison:
     def to_text(self) -> str:
         """The table and the verdict as text, without durations."""
         table = self.table().drop(columns=["spark ms", "model ms"])
+        table["offsets"] = [_in_short(offsets) for offsets in table["offsets"]]
         return printable(self._verdict() if table.empty else f"{table.to_string(index=False)}\n{self._verdict()}")
 
     @property
@@ -218,6 +220,12 @@ def _html_row(columns: Sequence[str], line: Sequence[Any]) -> str:
 def _watermark(told: str) -> str:
     """The watermark of a progress report, which has the beginning of 1970 as long as there is none."""
     return "none yet" if iso_ms(told) == 0 else told
+
+
+def _in_short(offsets: str) -> str:
+    """`{"logOffset":1} {"logOffset":0}`, of two folders, as `logOffset 1/0`, so that a line is not wider than a notebook."""
+    numbers = re.fullmatch(r'\{"logOffset":(\d+)\}(?: \{"logOffset":(\d+)\})+', offsets) and re.findall(r"\d+", offsets)
+    return f"logOffset {'/'.join(numbers)}" if numbers else offsets
 
 
 def _which(in_spark: bool, in_model: bool) -> str:

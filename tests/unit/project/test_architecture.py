@@ -188,7 +188,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "engine.operators.worker_tuning._sockets": "the sockets that a worker has open in its first task",
     "lens.trace.query_lines.calls_of_a_query": "the calls in the texts of the last 32 queries",
     "lens.trace.written._parsed": "the trees of the last 8 files and cells in which queries were started",
-    "lens.view.sheet.text_width": "the widths of the last 4,096 lines that were drawn",
+    "lens.view.measure.text_width": "the widths of the last 4,096 lines that were drawn",
     "lens.view.shown_code.text_of": "the functions of the last 256 files whose code is shown, as they are in the package",
     "lens.view.step_source.step_sources": "the code of each step, read from the package once",
 }

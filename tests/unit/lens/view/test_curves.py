@@ -25,6 +25,15 @@ def test_steps_stay_until_the_next_point_and_a_level_is_marked() -> None:
     assert lengths == [2, 3] and "stroke: #c62828" in straight
 
 
+def test_lines_that_lie_on_each_other_take_turns_and_are_named() -> None:
+    lines = {"a": [(0.0, 100.0), (5.0, 101.0)], "b": [(0.0, 101.0), (5.0, 100.0)], "c": [(0.0, 100.0), (5.0, 900.0)]}
+    drawn = curves.picture({"bytes": lines}, x="s").svg
+    assert "a, b: the same line" in drawn
+    turns = re.findall(r"stroke-dasharray: ([\d. ,]+); stroke-dashoffset: ([\d.-]+); stroke: (#\w+)", drawn)
+    assert len({(offset, colour) for _, offset, colour in turns}) == 2
+    assert "the same line" not in curves.picture({"bytes": {name: lines[name] for name in "ac"}}, x="s").svg
+
+
 def test_nothing_to_draw() -> None:
     empty: list[dict[str, dict[str, curves.Points]]] = [{}, {"t": {}}, {"t": {"a": []}}]
     for nothing in empty:

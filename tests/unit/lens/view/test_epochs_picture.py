@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,8 +50,22 @@ def test_epochs_and_batches_stand_on_one_axis():
     for words in ("epoch 2", "batch 1", "offsets logged", "epoch 0: offsets logged after 900 ms, committed after 960 ms"):
         assert words in picture
     assert "epoch 3" not in picture
+    assert "Continuous, 3 epochs" in picture and "Query on model, 2 batches" in picture
     many = continuous(MOST + 5).epochs().svg
     assert "epoch 4:" not in many and "epoch 5:" in many
+
+
+def test_all_bars_are_equally_thick_and_a_mark_at_the_edge_is_whole():
+    drawn = continuous(1).epochs(BATCHES).svg
+    heights = [re.findall(r"[ML] \S+ (\S+)", path) for path in re.findall(r'id="p\d-\d">.*?<path d="(.*?)"', drawn, re.DOTALL)]
+    assert len(heights) == 3 and len({round(max(map(float, ys)) - min(map(float, ys)), 1) for ys in heights}) == 1
+    marks = re.findall(r'<g id="line2d_\d+">(.*?)</g>', drawn, re.DOTALL)
+    assert marks and not any("clip-path" in mark for mark in marks if "<use" in mark)
+
+
+def test_the_trigger_of_a_query_is_named():
+    run_now = Trace((replace(event("trigger", 5, 0), inputs={"trigger": "AvailableNowTrigger"}), *BATCHES.events))
+    assert "AvailableNow, 2 batches" in run_now.epochs().svg
 
 
 def test_a_trace_without_a_commit_has_no_such_picture():

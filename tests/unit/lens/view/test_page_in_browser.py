@@ -429,7 +429,7 @@ def test_on_a_phone_the_way_on_is_always_at_hand(browser: Browser, html: str, tm
 IN_VIEW = """() => Object.fromEntries([...document.querySelectorAll(".below .card:has(.picture)")].map(card => {
     const frame = card.querySelector(".picture").getBoundingClientRect(), right = Math.min(frame.right, innerWidth);
     const seen = e => { const box = e.getBoundingClientRect(); return Math.max(frame.left, 0) <= box.left && box.right <= right; };
-    return [card.querySelector("h2").textContent, [...card.querySelectorAll("text")].filter(seen).map(e => e.textContent.trim()).join(" ")];
+    return [card.querySelector("h2").textContent, [...card.querySelectorAll(".said > *, text")].filter(seen).map(e => e.textContent.trim()).join(" ")];
 }))"""
 SIZES_OF_LETTERS = """() => [...document.querySelectorAll(".picture text")].map(
     e => [e.getScreenCTM(), parseFloat(getComputedStyle(e).fontSize)]).map(([{ b, d }, size]) => size * Math.hypot(b, d))"""
@@ -457,9 +457,20 @@ def test_on_a_phone_a_picture_keeps_its_size_and_its_sentences_are_read_without_
         for of, heading, *sentences in SENTENCES:
             if of is one:
                 assert [sentence for sentence in sentences if sentence not in seen[f"{heading} on model"]] == [], heading
+        clipped = "[...document.querySelectorAll('.said ~ .picture > svg')].map(e => getComputedStyle(e).clipPath)"
+        assert "none" not in tab.evaluate(clipped)  # what is said as text is not there a second time
         assert min(tab.evaluate(SIZES_OF_LETTERS)) >= 8
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         tab.close()
+
+
+def test_where_there_is_room_the_words_above_a_drawing_use_it_and_are_there_once(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, page({"model": TRACE}), tmp_path, width=1280)
+    assert tab.locator(".said").count() > 3 and tab.locator(".said:visible").count() == 0
+    seen = tab.evaluate(IN_VIEW)["Logs on model"]
+    assert "The offset log and the commit log" in seen and logs_tapes.CAPTION in seen
+    of_caption = [line for line in tab.locator("svg.logs text").all_text_contents() if len(line) > 20 and line in logs_tapes.CAPTION]
+    assert 0 < len(of_caption) <= 4  # of 290 characters
 
 
 def test_the_stepper_moves_in_its_frame_without_a_kernel(browser: Browser, tmp_path: Path) -> None:  # noqa: F811

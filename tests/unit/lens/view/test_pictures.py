@@ -80,6 +80,26 @@ def test_a_band_ends_where_nothing_is_known_any_more() -> None:
     ]
 
 
+def test_what_is_held_is_named_by_its_key_and_by_when_it_leaves() -> None:
+    two, one = {"k": "b"}, {"k": "a"}
+    within = trace("dedupeWithinWatermark", ([row(2, one, 2), row(3, two, 3)], 0, 0), ([], 0, 1), lasts_ms=10 * MINUTE)
+    (plane,) = planes(fates(within))
+    assert [band.name for band in plane.bands] == ["a until 12:12:00", "b until 12:13:00"]
+    ax = Figure().subplots()
+    _Drawing(ax, plane, range(2), "p", {}).draw()
+    places = {text.get_text(): text.get_verticalalignment() for text in ax.texts}
+    assert places == {"a until 12:12:00": "bottom", "b until 12:13:00": "bottom"}
+    near = trace("dedupe", ([row(2, one, 2), row(62, {"k": "c"}, 62), row(3, two, 3)], 0, 0))
+    (plane,) = planes(fates(near))
+    ax = Figure().subplots()
+    _Drawing(ax, plane, range(1), "p", {}).draw()
+    assert {text.get_text(): text.get_verticalalignment() for text in ax.texts} == {"a": "top", "b": "bottom", "c": "bottom"}
+    many = trace("dedupe", ([row(n, {"k": n}, n) for n in range(13)], 0, 0))
+    ax = Figure().subplots()
+    _Drawing(ax, planes(fates(many))[0], range(1), "p", {}).draw()
+    assert not ax.texts
+
+
 def silent_in(batch: int, one: Trace) -> Trace:
     """The same trace, if the tasks of one batch had told nothing."""
     is_silent = ("stateOperator", batch)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -16,8 +18,6 @@ from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view import flow, timeline
 from minispark_stream.lens.view.board import Board
-from minispark_stream.lens.view.flow_layout import frames as layout_frames
-from minispark_stream.lens.view.flow_layout import places
 from minispark_stream.lens.view.merged_walk import stops
 from minispark_stream.lens.view.page import page
 from minispark_stream.lens.view.panels import PANELS
@@ -194,25 +194,61 @@ def test_jupyter_shows_the_batches_of_a_trace() -> None:
 
 
 def test_the_diagram_names_the_steps_as_the_documents_do() -> None:
-    source = TRACE.draw(batch=0).source
+    source = TRACE.draw(batch=0, every_step=True).source
     for title in ("(1) populateStartOffsets", "(2, 3) constructNextBatch", "(3) walCommit", "(5-8) queryPlanning", "(10) commitOffsets"):
         assert f"<B>{title}</B>" in source
     assert "offsets/0" in source and "commits/0" in source
 
 
-def test_the_first_step_of_a_run_stands_before_the_trigger() -> None:
-    at, (_, top, _, height) = places(53), layout_frames(places(53), 53)["trigger"]
-    assert at["startQuery"][1] > at["populateStartOffsets"][1] > top > at["latestOffset"][1] > top - height
+def test_the_brief_diagram_has_five_boxes_one_of_which_is_a_frame_around_three() -> None:
+    drawn = TRACE.draw(batch=0).source
+    assert re.findall(r"<B>(.*?)</B>", drawn) == ["start", "trigger", "what is new?", "run the batch", "read", "state", "write", "done", "wait"]
+    assert "up to 0" in drawn and ">offsets/0<" in drawn and ">commits/0<" in drawn
 
 
-def test_the_lit_step_has_its_colour() -> None:
-    lit = [line for line in TRACE.draw(batch=1, step="walCommit").source.splitlines() if "#ffd873" in line]
-    assert len(lit) == 1 and "walCommit" in lit[0]
+@pytest.mark.skipif(not which("dot"), reason="graphviz is not installed")
+@pytest.mark.parametrize("engines", [("model",), ("spark", "model")], ids=len)
+@pytest.mark.parametrize("every_step", [False, True])
+def test_no_line_of_the_diagram_runs_through_a_box_or_a_title(every_step: bool, engines: tuple[str, ...]) -> None:
+    drawn = json.loads(flow.draw(dict.fromkeys(engines, TRACE), batch=0, every_step=every_step).pipe("json"))
+    things = drawn["objects"]
+    boxes = {thing["_gvid"]: _around(thing["pos"], 72 * float(thing["width"]), 72 * float(thing["height"])) for thing in things if "pos" in thing}
+    titles = [_around(thing["lp"], 72 * float(thing["lwidth"]), 72 * float(thing["lheight"])) for thing in things if "lp" in thing]
+    assert len(boxes) > 12 and titles
+    lines = [edge for edge in drawn["edges"] if edge.get("style") != "invis"]
+    assert len(lines) > 14 and not any("label" in edge for edge in lines)
+    for line in lines:
+        others = [box for number, box in boxes.items() if number not in (line["tail"], line["head"])]
+        crossed = [box for x, y in _points(line["pos"]) for box in (*others, *titles) if box[0] < x < box[1] and box[2] < y < box[3]]
+        assert not crossed, (things[line["tail"]]["name"], things[line["head"]]["name"])
 
 
-def test_a_step_that_did_not_happen_is_pale() -> None:
-    nodes = {line.split()[0]: line for line in TRACE.draw().source.splitlines() if "->" not in line and line.strip()}
-    assert "dashed" in nodes["getBatch"] and "dashed" not in nodes["addBatch"]
+def _around(centre: str, width: float, height: float) -> tuple[float, float, float, float]:
+    x, y = map(float, centre.split(","))
+    return x - width / 2, x + width / 2, y - height / 2, y + height / 2
+
+
+def _points(pos: str) -> Iterator[tuple[float, float]]:
+    """Points on the Bézier curves of a line, twenty on each."""
+    given = [complex(*map(float, point.split(","))) for point in pos.split() if point[0] not in "se"]
+    for first in range(0, len(given) - 3, 3):
+        a, b, c, d = given[first : first + 4]
+        for t in (step / 20 for step in range(21)):
+            point = (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d
+            yield point.real, point.imag
+
+
+@pytest.mark.parametrize(("every_step", "box"), [(False, "what is new?"), (True, "walCommit")])
+def test_the_lit_step_has_its_colour(every_step: bool, box: str) -> None:
+    lit = [line for line in TRACE.draw(batch=1, step="walCommit", every_step=every_step).source.splitlines() if "#ffd873" in line]
+    assert len(lit) == 1 and box in lit[0]
+
+
+@pytest.mark.parametrize(("every_step", "pale", "happened"), [(False, "read", "write"), (True, "getBatch", "addBatch")])
+def test_a_step_that_did_not_happen_is_pale(every_step: bool, pale: str, happened: str) -> None:
+    source = TRACE.draw(every_step=every_step).source
+    nodes = {line.split()[0]: line for line in source.splitlines() if "label=" in line}
+    assert "dashed" in nodes[pale] and "dashed" not in nodes[happened]
 
 
 def test_an_unknown_step_or_batch_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -52,6 +53,14 @@ def test_a_comparison_of_nothing_proves_nothing() -> None:
     some = Comparison(ran(numInputRows=2), ran(numInputRows=2), ("x",))
     assert repr(some) == "<Comparison: 1 batches, 0 differences>"
     assert some.to_text().endswith("1 batch: both engines agree.") and "#1b6e3c, #8fd3a1)'><b>" in some._repr_html_()
+
+
+def test_the_offsets_of_several_folders_leave_room_for_the_rest_of_a_line() -> None:
+    two, one, kafka = ([{"startOffset": None, "endOffset": json.dumps(end), "numInputRows": 1} for end in ends] for ends in (
+        ({"logOffset": 3}, {"logOffset": 12}), ({"logOffset": 3},), ({"logOffset": 3}, {"clicks": {"0": 5}}),
+    ))
+    said = [Comparison(run, run, ("x",)).to_text() for run in (ran(sources=ends, numInputRows=1) for ends in (two, one, kafka))]
+    assert " logOffset 3/12 " in said[0] and ' {"logOffset":3} ' in said[1] and ' {"logOffset":3} {"clicks":{"0":5}} ' in said[2]
 
 
 def ran(files: Any = None, **progress: Any) -> EngineRun:
