@@ -76,6 +76,6 @@ def sections() -> Iterator[str]:
     """The cards as a part of docs/play.md."""
     for card in cards():
         links = " · ".join(f"[{words}]({link})" for words, link in card.links().items())
-        play = f'<a href="play.html#{card.name}" target="play">Play it</a>'
+        play = f'<a href="play.html#{card.name}">Play it</a>'
         yield f"### {card.question}\n\n{card.answer}\n\n{play}: {card.do}\n\n{links}\n"
 

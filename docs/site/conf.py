@@ -5,7 +5,7 @@ Sphinx reads the repository where it lies, so a link that works in the repositor
 1. The pages are docs/*.md and the notebooks as they were saved. Nothing is run, so that no Spark is needed.
 2. A module or a test that a page links to, and each golden script, is a page of its own: its text.
 3. `{trace} FILE` puts a trace that moves into a page: of a saved trace (.json), or the stepper that a notebook has saved.
-4. `{play} CASE` puts the page to play with into a page, where links to play.html open a card or a case in the frame.
+4. `{play} CASE` puts the page to play with into a page, and links to play.html lead to the page on its own.
 5. The search is lunr's, see lunr_search.py.
 6. With SITE_URL=https://..., where it will be published, each page says its address and what a link to it shows, and there is
    a sitemap.xml. Without SITE_URL the site knows no address.
@@ -109,12 +109,12 @@ class PlayFrame(SphinxDirective):
         out = Path(self.env.app.outdir) / "play.html"
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page_to_play_with(on_the_site=True).page(), encoding="utf-8")
-        html = f'<iframe class="trace play" name="play" title="to play with" src="../play.html#{self.arguments[0]}"></iframe>'
+        html = f'<iframe class="trace play" title="to play with" src="../play.html#{self.arguments[0]}"></iframe>'
         html += '<p class="trace"><a href="../play.html">This page on its own</a></p>'
         return [nodes.raw("", html, format="html")]
 
 
-def lead_to_the_frame(app: Sphinx, page: str, source: list[str]) -> None:
+def lead_to_the_page(app: Sphinx, page: str, source: list[str]) -> None:
     """(4) In docs/, play.html is the page as a file; on the site, docs/play.html is docs/play.md."""
     source[0] = source[0].replace('href="play.html', 'href="../play.html')
 
@@ -157,7 +157,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_source_parser(Source)
     app.add_directive("trace", TraceFrame)
     app.add_directive("play", PlayFrame)
-    app.connect("source-read", lead_to_the_frame)
+    app.connect("source-read", lead_to_the_page)
     app.connect("html-page-context", add_card)
     app.connect("build-finished", write_sitemap)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -59,9 +59,9 @@ def words(node: nodes.Node) -> str:
     """What a reader reads of a node; the text of raw HTML is none."""
     if isinstance(node, nodes.section | nodes.raw | nodes.Invisible):
         return ""
-    if isinstance(node, nodes.TextElement | nodes.Text):
+    if isinstance(node, nodes.Text):
         return node.astext()
-    return " ".join(map(words, node.children))
+    return ("" if isinstance(node, nodes.TextElement) else " ").join(map(words, node.children))
 
 
 def write_index(app: Sphinx, exception: Exception | None) -> None:  # (3)
