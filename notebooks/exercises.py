@@ -668,11 +668,11 @@ EXERCISES = {
         why="Epoch 1 is complete first and has to wait: a commit says that everything before it is done, too.",
     ),
     "16-3": Exercise(
-        answer="RuntimeError",
-        hint="The second argument of the coordinator is `epochBacklogQueueSize`.",
+        answer=1,
+        hint="What is different when a run begins? Line 1 of the docstring of real_time_execution.py says it.",
         why=(
-            "What waits for an epoch is kept in memory, and an epoch whose second reader is dead never comes. So the "
-            "query fails, instead of filling the driver."
+            "The entry of batch 2 is deleted, and the batch begins anew where `offsets/1` ends. Its rows may have been "
+            "written, and are written again, perhaps together with newer ones."
         ),
     ),
     "16-4": Exercise(

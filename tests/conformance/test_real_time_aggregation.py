@@ -42,10 +42,17 @@ def computed_key(df: DataFrame) -> DataFrame:
     return df.rollup((6 / F.coalesce("v", F.lit(0))).alias("of six"), "k").count()
 
 
+def distinct(df: DataFrame) -> DataFrame:
+    """An aggregation without functions."""
+    df.createOrReplaceTempView("rows_of_a_stream")
+    return df.sparkSession.sql("SELECT DISTINCT k, v > 1 AS more FROM rows_of_a_stream")
+
+
 QUERIES: dict[str, tuple[Query, list[list[Any]]]] = {
     "by key": (by_key, [[("a", 1, None), ("b", 2, None), ("a", 3, None), ("a", 2, None)], [("b", 4, None), ("a", None, None), (None, 1, None)]]),
     "no keys": (whole, [[("a", 1, None), ("b", 2, None)], [("a", 3, None)]]),
     "windows": (windows, [[("a", 100, None), ("b", 50, None), ("a", 101, None)], [("late", 20, None), ("c", 101, None), ("b", 88, None)]]),
+    "distinct": (distinct, [[("a", 1, None), ("b", 2, None), ("a", 1, None)], [("a", 1, None), ("a", 3, None)]]),
     "rollup": (computed_key, [[("a", 1, None), ("b", 1, None), ("a", 2, None)]]),
 }
 

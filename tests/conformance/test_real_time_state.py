@@ -261,6 +261,27 @@ def test_what_is_refused(
     assert ours == theirs and case[-1] in ours[1]
 
 
+@pytest.mark.parametrize("build", [lambda rows: rows.select("k"), lambda rows: rows.groupBy("k").count()], ids=["no state", "count"])
+def test_a_checkpoint_of_format_1_is_refused(engines: dict[str, Any], spark: SparkSession, tmp_path: Path, build: Any) -> None:
+    """Micro-batches have begun it, which write format 1 unless a conf says otherwise. Another conf allows it, and format 1 stays."""
+    found = {}
+    for engine, session in engines.items():
+        (tmp_path / engine).mkdir()
+        stream = LowLatencyMemoryStream(session, SCHEMA)
+        stream.add_data(ROWS)
+        start(build(stream.to_df()), tmp_path / engine, {"availableNow": True}).awaitTermination(60)
+        with pytest.raises(StreamingQueryException) as refused:
+            start(build(stream.to_df()), tmp_path / engine).awaitTermination(60)
+        told = str(refused.value).split("terminated with exception: ")[1].split("=== Streaming Query")[0]
+        with confs_set(spark, {f"{MODE}.dangerouslyAllowCheckpointV1.enabled": "true"}):
+            query = start(build(stream.to_df()), tmp_path / engine)
+            wait_for(lambda: 1 in log(tmp_path / engine, "commits"), query)  # noqa: B023
+            query.stop()
+        found[engine] = told, log(tmp_path / engine, "commits")[1]
+    assert found["model"] == found["spark"] and found["model"][0].startswith("[STREAMING_REAL_TIME_MODE.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED]")
+    assert found["model"][1][0] == "v1"
+
+
 def test_what_only_the_model_refuses(mini: MiniSparkSession, tmp_path: Path) -> None:
     with confs_set(mini, {f"{MODE}.allowlistCheck": "false"}):
         query = start(LowLatencyMemoryStream(mini, SCHEMA).to_df().repartition(1).dropDuplicates(["k"]), tmp_path)

@@ -108,6 +108,11 @@ def aggregate(session: SparkSession, plan: JavaObject, control: JavaObject, chil
     return scala.call(plan.copy, **scala.fields(plan) | changed)
 
 
+def distinct(session: SparkSession, plan: JavaObject, control: JavaObject, child: JavaObject) -> JavaObject:
+    """A Distinct, which the optimizer makes an Aggregate without functions, with the control column as one more key."""
+    return aggregate(session, scala.companion(session, "ReplaceDistinctWithAggregate").apply(plan), control, child)
+
+
 def expand(session: SparkSession, plan: JavaObject, control: JavaObject, child: JavaObject) -> JavaObject:
     """An Expand, in which each copy of a row has the control column as its last one."""
     copies = [scala.seq(session, [*scala.items(one), control]) for one in scala.items(plan.projections())]

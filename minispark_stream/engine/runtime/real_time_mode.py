@@ -15,13 +15,15 @@ The rules are checked in this order, (1) to (5) by `start()`, the others on the 
 6. Each source must be able to read until a batch's time is over: Kafka's and LowLatencyMemoryStream are. No source may be read
    twice.
 7. If the check of (1) is off, the sink must write row by row all the same.
-8. Each operator above a source must be in Spark's list, unless the check is off. This is checked in the first batch, because
+8. If there are commits, they must be of checkpoint format 2, even without state, unless the session has
+   `realTimeMode.dangerouslyAllowCheckpointV1.enabled`: the files of a batch that was cut off could not be told from others.
+9. Each operator above a source must be in Spark's list, unless the check is off. This is checked in the first batch, because
    only then there is a physical plan.
 
     rate to noop, "5 seconds"           start(): OPERATOR_OR_SINK_NOT_IN_ALLOWLIST                  (1)
     rate to console, "1 second"         start(): INVALID_STREAMING_REAL_TIME_MODE_TRIGGER_INTERVAL  (2)
     files to console, "5 seconds"       the query ends: INPUT_STREAM_NOT_SUPPORTED                  (6)
-    a Python UDF, "5 seconds"           the query ends: OPERATOR_OR_SINK_NOT_IN_ALLOWLIST           (8)
+    a Python UDF, "5 seconds"           the query ends: OPERATOR_OR_SINK_NOT_IN_ALLOWLIST           (9)
 
 Differs from Spark: a Python data source that writes is refused as a sink by (7), too; Spark would run it if the check of (1) is
 off.
@@ -190,8 +192,15 @@ def check_sink_on_thread(session: SparkSession, sink: Sink) -> None:
         raise spark_error(session, IllegalArgumentException, f"{_MODE}.SINK_NOT_SUPPORTED", className=_java_class(sink))
 
 
+def check_checkpoint_format(session: SparkSession) -> None:
+    """(8) `session` has the format of the last commit. Raises IllegalArgumentException: it is format 1."""
+    allowed = f"{_CONFS}.dangerouslyAllowCheckpointV1.enabled"
+    if session.conf.get(CHECKPOINT_FORMAT) == "1" and not sessions.flag(session, allowed):
+        raise spark_error(session, IllegalArgumentException, f"{_MODE}.CHECKPOINT_FORMAT_V1_NOT_SUPPORTED", config=allowed)
+
+
 def check_operators(session: SparkSession, execution: IncrementalExecution) -> None:
-    """(8) Raises IllegalArgumentException: there is an operator that is not in the list."""
+    """(9) Raises IllegalArgumentException: there is an operator that is not in the list."""
     if not sessions.flag(session, f"{_CONFS}.allowlistCheck"):
         return
     with_state = [operator.plan for operator in execution.template.operators]

@@ -103,6 +103,8 @@ class _WithControlRows:
                 made = control_rows.join(self._session, plan, below, control)
             case "Aggregate":  # (6)
                 return control_rows.aggregate(self._session, plan, control, stream)
+            case "Distinct":
+                return control_rows.distinct(self._session, plan, control, stream)
             case "Expand":
                 return control_rows.expand(self._session, plan, control, stream)
             case "CollectMetrics":

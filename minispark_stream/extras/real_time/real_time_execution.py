@@ -59,7 +59,7 @@ from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExec
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.progress_reporter import status_message
 from minispark_stream.engine.runtime.query_planner import NewExecution
-from minispark_stream.engine.runtime.real_time_mode import check_operators, check_sink_on_thread
+from minispark_stream.engine.runtime.real_time_mode import check_checkpoint_format, check_operators, check_sink_on_thread
 from minispark_stream.engine.runtime.run_batch import commit_offsets, plan_batch, state_operator, update_watermark
 from minispark_stream.engine.runtime.running_query import QuerySources
 from minispark_stream.engine.runtime.step import step
@@ -115,6 +115,10 @@ class RealTimeMode(MicroBatchExecution):
         for key, value in {**AT_ONCE, **_CONFS}.items():
             self.session.conf.set(key, value)
         super().run_activated_stream()
+
+    def begin(self) -> None:
+        super().begin()
+        check_checkpoint_format(self.session)
 
     def create_sources(self) -> QuerySources:
         sources = super().create_sources()

@@ -71,7 +71,7 @@ class BatchFacts:
     `arrivals` is None if rows were not recorded. `onward` says which operators the rows reached that an operator emitted.
     `offsets` are (start, end) by source. `late_ms` and `eviction_ms` are the watermarks that enter the plan in this batch,
     `next_ms` is the next one; 0 means that there is none yet. `clock_ms` is the batch's own time, at which timers in processing
-    time fire. `above` has, for each stateful operator, the one above it.
+    time fire. `above` has, for each stateful operator, the one above it. `is_real_time`: whether it is of real-time mode.
     """
 
     number: int
@@ -88,6 +88,7 @@ class BatchFacts:
     above: Mapping[int, int]
     rows_out: Sequence[Any] | None
     progress: Mapping[str, Any]
+    is_real_time: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -133,6 +134,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
         clock_ms=as_int(planning.get("timestamp")),
         operators={operator.operator_id: operator for operator in operators},
         above=dict(_above(outs.get("queryPlanning", {}).get("tree"))),
+        is_real_time=outs.get("constructNextBatch", {}).get("realTime") is True,
         rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,
         progress=batch.progress,
     )

@@ -1,8 +1,8 @@
-"""How old rows are when they reach the sink, as histograms on one axis: micro-batches and continuous processing.
+"""How old rows are when they reach the sink, as histograms on one axis: micro-batches, continuous processing, real-time mode.
 
     picture({"micro-batch": [850.0, 910.0, ...], "continuous": [11.0, 13.0, ...]})
 
-The axis is logarithmic, because the two are a factor of a hundred apart. A dashed line is the median.
+The axis is logarithmic, because they are a factor of a hundred apart. A dashed line is the median.
 """
 
 from __future__ import annotations

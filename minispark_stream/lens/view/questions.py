@@ -6,6 +6,7 @@
        addBatch                does this row count? Which batch emits this window? How many rows are emitted?
                                what does an operator of one's own do with this row?
        updateWatermark         which watermark has the next batch?
+       walCommit               in real-time mode: what do the logs have of a batch that has run? (once, in the first batch)
        commitOffsets           killed before this step, with which batch would a restart begin? (once, in the first batch)
 2. All that is needed for the answer can be seen by then, or is in the question. Of the rows and windows of a batch, the one
    nearest to the watermark is asked about, whatever became of it, so that the choice gives nothing away.
@@ -226,10 +227,12 @@ def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[A
     if len(counts) > 1:
         asks = f"Output mode {operator.mode}: of this batch, how many rows does the sink get?"
         of = {n: " and ".join(what for what, count in told.items() if count == n) for n in counts}
-        yield asks, {str(n): f"that is the number of {of[n]}" for n in counts}, counts.index(emitted), _EMITTED[operator.emits]
+        why = _EMITTED["row by row" if batch.is_real_time else operator.emits]
+        yield asks, {str(n): f"that is the number of {of[n]}" for n in counts}, counts.index(emitted), why
 
 
 _EMITTED = {
+    "row by row": "in real-time mode, the new result of a key is emitted for each row, as it comes",
     "all": "every key that is in the state after the batch is emitted, changed or not",
     "changed": "the keys that this batch has changed are emitted, one row for each",
 }
@@ -241,7 +244,20 @@ def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
     now = batch.batch_id
     asks = f"Batch {now} has run. If the query were killed now, before this step, with which batch would a restart begin?"
     why = f"offsets/{now} is there and commits/{now} is not, so nobody knows that the batch has run: it runs once more"
+    if batch.is_real_time:
+        why = f"offsets/{now} without commits/{now} is deleted, and batch {now} begins anew, perhaps with more rows"
     yield asks, {f"Batch {now}, again": "", f"Batch {now + 1}": f"commits/{now} would have to be there"}, 0, why
+
+
+def _logged(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+    """Of the first batch in real-time mode: what is in the logs when it has written its rows."""
+    if batch is None or batch.number or not batch.is_real_time:
+        return
+    now, done = batch.batch_id, "the batch would have to be done"
+    asks = f"The sink has the rows of batch {now}. Before this step, what do the logs have of the batch?"
+    before = "in micro-batches, it is written before anything is read"
+    choices = {"Nothing": "", f"offsets/{now}": before, f"offsets/{now} and commits/{now}": done}
+    yield asks, choices, 0, f"nobody knew how far batch {now} would read, so its offsets are logged now, at its end"
 
 
 def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
@@ -278,6 +294,7 @@ ASKED: dict[str, tuple[Callable[[Fates, BatchFacts | None, Event], Iterator[Aske
     "populateStartOffsets": (_restart,),
     "constructNextBatch": (_without_data,),
     "addBatch": (_row, _own_words, _window, _emitted),
+    "walCommit": (_logged,),
     "updateWatermark": (_watermark,),
     "commitOffsets": (_killed,),
 }

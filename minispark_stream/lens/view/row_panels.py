@@ -22,7 +22,8 @@ from minispark_stream.lens.view.words import plural, short
 from minispark_stream.lens.view.world import World
 
 NEW = ' class="new"'
-NO_ROWS = "Not recorded. <code>MiniSparkSession(spark, trace=&quot;rows&quot;)</code> records rows and state."
+_LEVEL = "<code>MiniSparkSession(spark, trace=&quot;rows&quot;)</code>"
+NO_ROWS = f"Not recorded. {_LEVEL} records rows and state, except in real-time mode."
 
 
 def rows_in(world: World, fates: RowFates | None = None) -> str:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.fates import fates
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.pipelines import MOST_ROWS, newest, runs, sample, words_of
+from minispark_stream.lens.view.questions import questions
 from minispark_stream.lens.view.step_list import step_list
 
 CLOCK = 1_710_000_000_000.0
@@ -82,6 +84,21 @@ def test_a_trace_without_tasks_has_no_such_picture() -> None:
     for none in (Trace(()), Trace(tuple(micro_batch(0, 0.0)[:2])), Trace((event("addBatch", 0, 0, tasks={"stages": "x", "clock": 1}),))):
         with pytest.raises(ValueError, match="a trace has no tasks"):
             REAL.pipelines(none)
+
+
+def test_what_is_asked_of_a_batch_in_real_time_mode() -> None:
+    """It emits a row for each row, its offsets are logged after it has run, and a restart begins it anew."""
+    operator = Event(
+        "stateOperator", "model", 0, 0, 0, 20, 1,
+        {"operatorId": 0, "operator": "StatefulStreamlineAggregate", "outputMode": "update", "decides": {"keeps": "groups", "emits": "changed"}},
+        {"metrics": {"numRowsUpdated": 2, "numRowsTotal": 2}},
+    )
+    done = event("finishTrigger", 0, 3100, progress={"batchId": 0, "numInputRows": 5, "sink": {"numOutputRows": 5}})
+    trace = Trace((REAL.events[0], operator, *REAL.events[1:5], done, event("trigger", 0, 0, 3200)))
+    asked = {one.before[2]: one for one in questions(trace, fates(trace))}
+    assert asked["addBatch"].choices[asked["addBatch"].right] == "5" and "for each row, as it comes" in asked["addBatch"].why
+    assert asked["walCommit"].choices[asked["walCommit"].right] == "Nothing" and len(asked["walCommit"].choices) == 3
+    assert asked["commitOffsets"].why == "offsets/0 without commits/0 is deleted, and batch 0 begins anew, perhaps with more rows"
 
 
 def test_in_real_time_mode_the_offsets_are_logged_among_the_last_steps_of_the_batch() -> None:
