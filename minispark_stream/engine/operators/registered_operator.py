@@ -31,10 +31,11 @@ from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import Columns, EventTime, concat, is_late, record_batch, without
-from minispark_stream.engine.operators.decision import OWN_WORDS, Decision, Entry
 from minispark_stream.engine.operators.event_times import event_time_column
+from minispark_stream.engine.operators.explained import OWN_WORDS, Decision, Entry
 from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import load_command
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.operator_of_ones_own import Operator, State, Task, as_columns, as_rows
@@ -85,16 +86,10 @@ NODE_CHECKS[NODE] = _check
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredOperator(StatefulOperator):
-    """The driver half. `data` and `grouping` have the positions of the row's columns and of the key's in the rows below."""
+    """The driver half."""
 
     name: str
-    operator: Operator
-    row: StructType
-    data: tuple[int, ...]
-    grouping: tuple[int, ...]
-    keys: StructType
-    values: StructType
-    event_time: EventTime | None
+    task: RunOperator
     tasks: MapPartitions = field(repr=False, compare=False)
 
     @property
@@ -103,44 +98,40 @@ class RegisteredOperator(StatefulOperator):
 
     @property
     def passes_rows_on(self) -> bool:
-        return self.operator.output is None
+        return self.task.operator.output is None
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        return [("default", self.keys, self.values)]
+        return [("default", self.task.keys, self.task.values)]
 
     def partitions(self, num_partitions: int) -> int:
-        return num_partitions if self.grouping else 1
+        return num_partitions if self.task.grouping else 1
 
     def _attributes(self) -> list[JavaObject]:
         return scala.items(self.plan.child().output())
 
     def entries(self) -> Sequence[Entry]:
         columns = self._attributes()
-        keys = {columns[i].name(): columns[i] for i in self.grouping}
-        return (Entry.of(keys, [*keys.values()], columns, self.lateness, [columns[i] for i in self.data]),)
+        keys = {columns[i].name(): columns[i] for i in self.task.grouping}
+        return (Entry.of(keys, [*keys.values()], columns, self.lateness, [columns[i] for i in self.task.data]),)
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return {"row": self.row, "place": StructType().add("place", LongType())}
+        return {"row": self.task.row, "place": StructType().add("place", LongType())}
 
     @property
     def lateness(self) -> EventTime | None:
-        return self.event_time if self.operator.uses_watermark else None
+        return self.task.event_time
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
         return Decision(OWN_WORDS, self.late_ms(watermarks))
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
-        return self.operator.uses_watermark and watermark_ms > eviction_ms
+        return self.task.operator.uses_watermark and watermark_ms > eviction_ms
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:  # (3)
-        task = RunOperator(
-            **context.of_task(self, self.tasks), operator=self.operator, row=self.row, data=self.data, grouping=self.grouping,
-            keys=self.keys, values=self.values, event_time=self.lateness,
-            result=expressions.struct_type(scala.items(self.plan.output())),
-        )
+        task = self.of_batch(context, self.task, self.tasks)
         rows = context.rows(children[0])
         columns = scala.items(rows.output())
-        keys = [columns[i] for i in self.grouping]
+        keys = [columns[i] for i in task.grouping]
         shuffled = physical.shuffled(context.session, rows, keys, task.info.num_partitions)
         return context.leaf(context.map_partitions(self.tasks, shuffled, task))
 
@@ -159,22 +150,24 @@ def compile_registered_operator(
     data = tuple(position[column.exprId().id()] for column in scala.items(function.children()))
     grouping = tuple(position[key.exprId().id()] for key in scala.items(plan.groupingAttributes()))
     operator, name = _operator_of(session, plan), str(function.name()).removeprefix(MARK)
+    result = expressions.struct_type(scala.items(plan.output()))
     keys = StructType([schema[i] for i in grouping])
     if any(f'"type":"{kind}"' in keys.json() for kind in ("array", "map")):
         raise AnalysisException(message=f"The operator {name} cannot group by an array or a map.")
     return RegisteredOperator(
         operator_id=operator_id,
         name=name,
-        operator=operator,
-        row=StructType([schema[i] for i in data]),
-        data=data,
-        grouping=grouping,
-        keys=expressions.as_nullable(session, keys) if grouping else KEYLESS,
-        values=expressions.as_nullable(session, cast(StructType, StructType.fromDDL(operator.state))),
-        event_time=event_time_column(columns),
-        tasks=MapPartitions(
-            session, schema, expressions.struct_type(scala.items(plan.output())), plan.output(), function.func()
+        task=RunOperator(
+            operator=operator,
+            row=StructType([schema[i] for i in data]),
+            data=data,
+            grouping=grouping,
+            keys=expressions.as_nullable(session, keys) if grouping else KEYLESS,
+            values=expressions.as_nullable(session, cast(StructType, StructType.fromDDL(operator.state))),
+            event_time=event_time_column(columns) if operator.uses_watermark else None,
+            result=result,
         ),
+        tasks=MapPartitions(session, schema, result, plan.output(), function.func()),
         plan=plan,
         children=children,
     )
@@ -182,7 +175,11 @@ def compile_registered_operator(
 
 @dataclass(frozen=True, kw_only=True)
 class RunOperator(StateTask):
-    """The task half; calling it runs one partition (for mapInArrow)."""
+    """The task half; calling it runs one partition (for mapInArrow).
+
+    `data` and `grouping` have the positions of the row's columns and of the key's in the rows below. `row`, `keys`, `values`
+    and `result` are the schemas of a row, of the state, and of what is emitted; `event_time` says which rows are late.
+    """
 
     operator: Operator
     row: StructType
@@ -207,18 +204,17 @@ class RunOperator(StateTask):
         of_rows = state.read(list(UnsafeRowCodec(self.keys).encode(keys, there.num_rows)), as_rows(keys, self.keys))
         self.operator.run(zip(of_rows, rows), state, task)
         put, removed = state.flush()
-        updates_ms = clock.lap()
-        store.commit()
-        return [self._emitted(columns, rows, task)], StateMetrics(
+        metrics = self.committed(
+            clock,
+            stores,
+            lambda: self._told(arrived.filter(pa.array(late)), columns, task),
             num_rows_updated=put,
             num_rows_removed=removed,
             num_rows_dropped_by_watermark=int(late.sum()),
-            all_updates_time_ms=updates_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
+            all_updates_time_ms=clock.lap(),
             custom=dict(task.counts),
-            told=self.tell(lambda: self._told(arrived.filter(pa.array(late)), columns, task)),
         )
+        return [self._emitted(columns, rows, task)], metrics
 
     def _emitted(self, columns: Columns, rows: Sequence[Row], task: Task) -> pa.RecordBatch:
         """What leaves, in the order in which it was decided. `columns` and `rows` are what came in."""

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypedDict
+from typing import Any
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
@@ -39,6 +39,7 @@ from minispark_stream.engine.state.row_format import RowFormat
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStore, StateStoreConf, StateStoreId
 
 ROWS_AT_A_TIME = 10_000
+OF_A_BATCH: Any = None  # a field of a task that only has a value in the task of a batch (StatefulOperator.of_batch)
 
 
 @dataclass(frozen=True)
@@ -104,26 +105,18 @@ class StatefulOperatorStateInfo:
             yield stores
 
 
-class OfTask(TypedDict):
-    """The arguments that every task takes: see StateTask."""
-
-    info: StatefulOperatorStateInfo
-    watermarks: OperatorWatermarks
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class StateTask(ABC):
     """The task half of an operator; calling it runs one partition (for mapInArrow).
 
-    Rows leave under the schema `output`, and what happened goes to `metrics`.
+    The driver half holds the task without what is of a batch. Rows leave under the schema `output`, and what happened goes to
+    `metrics`.
     """
 
-    info: StatefulOperatorStateInfo
-    watermarks: OperatorWatermarks
-    output: pa.Schema
-    metrics: Accumulator[list[Report]]
+    info: StatefulOperatorStateInfo = OF_A_BATCH
+    watermarks: OperatorWatermarks = OF_A_BATCH
+    output: pa.Schema = OF_A_BATCH
+    metrics: Accumulator[list[Report]] = OF_A_BATCH
 
     @property
     def store_names(self) -> Sequence[str]:
@@ -135,6 +128,19 @@ class StateTask(ABC):
         self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
         """Process the partition's rows with the open stores, and commit; returns the rows to emit and what happened."""
+
+    def committed(
+        self, clock: Stopwatch, stores: Sequence[StateStore], decided: Callable[[], Iterable[Told]] | None, **counted: Any
+    ) -> StateMetrics:
+        """(3) Commit the stores; returns what has happened: what the task has `counted` (see StateMetrics) and `decided`."""
+        for store in stores:
+            store.commit()
+        return StateMetrics(
+            commit_time_ms=clock.lap(),
+            stores=dict(zip(self.store_names, (store.metrics() for store in stores))),
+            told=None if decided is None else self.tell(decided),
+            **counted,
+        )
 
     def tell(self, decided: Callable[[], Iterable[Told]]) -> tuple[Told, ...] | None:
         """The first rows of what the task `decided`; None, without computing anything, if the driver has not asked for it."""

@@ -35,7 +35,8 @@ from pyspark.sql import DataFrame
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators import instance_metrics
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.metrics import state_operator_progress
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.runtime.template import Template
@@ -184,7 +185,7 @@ class IncrementalExecution:
 
     def new_unique_ids(self) -> Mapping[str, Any]:
         """The ids of the files with the new state of each operator, as they are written into the commit log."""
-        return {str(op.operator_id): self.batch.new_unique_ids(op) for op in self.template.operators}
+        return {str(op.operator_id): op.new_unique_ids(self.batch) for op in self.template.operators}
 
     def should_run_another_batch(self, watermark_ms: int) -> bool:
         """Whether a stateful operator has work to do without data, now that the watermark is at `watermark_ms`."""

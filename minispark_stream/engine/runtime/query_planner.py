@@ -30,7 +30,8 @@ from minispark_stream.engine.jvm import builders, of_batch, plans, query_executi
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.observer import Observer
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, StateVariables
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.operators.batch_context import BatchContext, StateVariables
 from minispark_stream.engine.operators.event_times import ALLOW_MULTIPLE
 from minispark_stream.engine.operators.metrics import Report, Reports
 from minispark_stream.engine.plan import checked_plan
@@ -248,7 +249,7 @@ class QueryPlanner:
             return
         operators, batch = execution.template.operators, execution.batch
         expected = execution.partitions
-        done = {(op.operator_id, p) for op in operators for p in batch.written(op)}
+        done = {(op.operator_id, p) for op in operators for p in op.written(batch)}
         if missing := sorted(expected - done):
             raise spark_error(
                 self.session,

@@ -30,8 +30,8 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 from minispark_stream.engine.jvm.errors import analysis_error
-from minispark_stream.engine.operators.base import OperatorWatermarks
 from minispark_stream.engine.operators.event_times import ALLOW_MULTIPLE
+from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
 from minispark_stream.engine.runtime.template import Template
 

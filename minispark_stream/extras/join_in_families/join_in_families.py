@@ -32,7 +32,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_rows
 from minispark_stream.engine.jvm import scala, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.base import BatchContext, StateVariables
+from minispark_stream.engine.operators.batch_context import BatchContext, StateVariables
 from minispark_stream.engine.operators.join.symmetric_hash_join import MERGE_OPERATOR, STATE_FORMAT, SymmetricHashJoin
 from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers
 from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import with_matched

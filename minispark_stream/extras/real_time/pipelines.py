@@ -40,9 +40,10 @@ from minispark_stream.engine.jvm import expressions, physical, plans, scala, ses
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.jvm.task_types import in_arrow, without_names
+from minispark_stream.engine.jvm.task_types import in_arrow
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.deduplication.streaming_deduplicate import StreamingDeduplicate
 from minispark_stream.engine.operators.event_times import several_event_times
 from minispark_stream.engine.plan.nodes import Node, Stateless, Watermark
@@ -184,11 +185,7 @@ class PipelinedExecution(IncrementalExecution):
         tasks, channel = stages.tasks(operator, new), stages.channel(operator, new)
         partitions = operator.partitions(context.num_partitions)
         task = LowLatencyAggregate(
-            **context.of_task(operator, tasks),
-            output_mode=context.output_mode,
-            keys=without_names(operator.keys),
-            values=without_names(operator.values),
-            event_time=operator.event_time,
+            **vars(operator.of_batch(context, operator.save, tasks, output_mode=context.output_mode)),
             channel=channel,
             senders=stages.send(context, channel, new, list(operator.shuffle_keys), partitions),
         )
@@ -213,10 +210,10 @@ class PipelinedExecution(IncrementalExecution):
         channel = self._pipelines.channel(operator, rows)
         partitions = operator.partitions(context.num_partitions)
         task = LowLatencyDeduplicate(
-            **operator.arguments(context),
+            **vars(operator.of_batch(context, operator.task, operator.tasks)),
             channel=channel,
             pushes=self._pipelines.pushes,
-            senders=self._pipelines.send(context, channel, rows, [columns[i] for i in operator.positions], partitions),
+            senders=self._pipelines.send(context, channel, rows, [columns[i] for i in operator.task.positions], partitions),
         )
         empty = physical.scan(session, empty_partitions(session, partitions), rows.output())
         refusal = several_event_times(session, operator.event_times)

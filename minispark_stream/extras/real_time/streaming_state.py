@@ -121,16 +121,16 @@ class RowByRowTask(StateTask):
         gone, read = self.evicted(store)
         removed = store.remove(gone)
         removals_ms = clock.lap()
-        store.commit()
         own = {name: self.counts[name] for name in self.own_metrics}
-        return StateMetrics(
+        return self.committed(
+            clock,
+            [store],
+            None,
             num_rows_updated=self.counts["updated"],
             num_rows_removed=removed,
             num_rows_dropped_by_watermark=self.counts["late"],
             all_updates_time_ms=self.counts["ms"],
             all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
             custom={**own, "numRowsIncrementallyRemoved": 0, "numRowsReadDuringEviction": read},
         )
 

@@ -50,16 +50,11 @@ from minispark_stream.engine.jvm import expressions, physical, plans, query_exec
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.operators.base import (
-    BatchContext,
-    StatefulOperator,
-    StateVariables,
-    parts_of_function,
-    state_schema,
-)
+from minispark_stream.engine.operators.base import StatefulOperator, state_schema
+from minispark_stream.engine.operators.batch_context import BatchContext, StateVariables
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
+from minispark_stream.engine.operators.explained import Entry, parts_of_function
 from minispark_stream.engine.operators.groups.flat_map_groups_with_state import pandas_conf
 from minispark_stream.engine.operators.groups.group_state_rows import without_collations
 from minispark_stream.engine.operators.told import FIRED
@@ -90,17 +85,9 @@ class TransformWithState(StatefulOperator):
     column that carries the watermark from here on.
     """
 
-    in_pandas: bool
-    input: Input
-    initial: Input | None
-    keys: StructType
-    result: StructType
+    task: TransformWithStateTask = field(repr=False)
     output_mode: str
-    time_mode: str
-    event_time: EventTime | None
     event_times: tuple[str, ...]
-    output_event_time: int | None
-    command: bytes = field(repr=False)
     function: JavaObject = field(repr=False, compare=False)
     tasks: MapPartitions = field(repr=False, compare=False)
     attributes: tuple[JavaObject, ...] = field(repr=False, compare=False)
@@ -108,7 +95,7 @@ class TransformWithState(StatefulOperator):
 
     @property
     def operator_name(self) -> str:
-        return f"transformWithStateIn{'Pandas' if self.in_pandas else 'PySpark'}Exec"
+        return f"transformWithStateIn{'Pandas' if self.task.in_pandas else 'PySpark'}Exec"
 
     @property
     def store_names(self) -> Sequence[str]:
@@ -128,25 +115,25 @@ class TransformWithState(StatefulOperator):
         return ReadableVariables(batch.state_dir, self.operator_id, delimiter, is_in_avro(batch.session))
 
     def entries(self) -> Sequence[Entry]:
-        keys = {self.attributes[i].name(): self.attributes[i] for i in self.input.grouping}
+        keys = {self.attributes[i].name(): self.attributes[i] for i in self.task.input.grouping}
         return (Entry.of(keys, [*keys.values()], self.attributes, self.lateness, self.attributes),)
 
     @property
     def lateness(self) -> EventTime | None:
-        return self.event_time if self.time_mode == EVENT_TIME else None
+        return self.task.event_time if self.task.time_mode == EVENT_TIME else None
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         time = {"timer": StructType().add("ms", LongType())} if what == FIRED else {}
-        return {**(parts_of_function(what, self.keys, self.result) or super().parts_of_told(what, side)), **time}
+        return {**(parts_of_function(what, self.task.keys, self.task.result) or super().parts_of_told(what, side)), **time}
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(5)"""
-        if self.time_mode == PROCESSING_TIME:
+        if self.task.time_mode == PROCESSING_TIME:
             return True
         return self.output_mode in ("Append", "Update") and watermark_ms > eviction_ms
 
     def output_watermark(self, watermark_ms: int) -> int | None:
-        return None if self.time_mode == PROCESSING_TIME else watermark_ms
+        return None if self.task.time_mode == PROCESSING_TIME else watermark_ms
 
     def begin_run(self, context: BatchContext) -> None:
         session = context.session
@@ -160,41 +147,34 @@ class TransformWithState(StatefulOperator):
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         self.begin_run(context)
-        with_initial = self.initial is not None and context.batch_id == 0
+        with_initial = self.task.initial is not None and context.batch_id == 0
         declared = context.state_variables[self.operator_id]
-        task = TransformWithStateTask(
-            **context.of_task(self, self.tasks),
-            command=self.command,
-            in_pandas=self.in_pandas,
-            input=self.input,
-            initial=self.initial if with_initial else None,
-            keys=self.keys,
-            result=self.result,
+        task = self.of_batch(
+            context,
+            self.task,
+            self.tasks,
+            initial=self.task.initial if with_initial else None,
             schemas=declared.schemas,
             families=declared.families if is_in_avro(session) else (),
-            time_mode=self.time_mode,
-            event_time=self.event_time,
-            output_event_time=self.output_event_time,
             batch_timestamp_ms=context.timestamp_ms,
-            pandas=pandas_conf(session),
         )
         if with_initial:
             rows = physical.spark_plan(self._with_initial_state(context, children))
             columns = expressions.struct_type(scala.items(rows.output()))
-            tasks = MapPartitions(session, columns, self.result, self.plan.output(), self.function)
+            tasks = MapPartitions(session, columns, task.result, self.plan.output(), self.function)
         else:
             rows = physical.projected(session, context.rows(children[0]), scala.seq(session, self.attributes))
             tasks = self.tasks
         attributes = scala.items(rows.output())
-        keys = [attributes[i] for i in (range(len(self.keys)) if with_initial else self.input.grouping)]
+        keys = [attributes[i] for i in (range(len(task.keys)) if with_initial else task.input.grouping)]
         sorted_rows = physical.sorted_by(session, physical.by_key(session, rows, keys, task.info.num_partitions), keys)  # (3)
         return context.leaf(context.map_partitions(tasks, sorted_rows, task))  # (4)
 
     def _with_initial_state(self, context: BatchContext, children: Sequence[JavaObject]) -> DataFrame:
         """The keys, a struct of a new row's columns, and a struct of the initial state's; one of the structs is null."""
-        assert self.initial is not None
-        new = self._side(context, children[0], self.attributes, self.input, "new")
-        old = self._side(context, children[1], self.initial_attributes, self.initial, "old")
+        assert self.task.initial is not None
+        new = self._side(context, children[0], self.attributes, self.task.input, "new")
+        old = self._side(context, children[1], self.initial_attributes, self.task.initial, "old")
         nothing_new, nothing_old = (F.lit(None).cast(df.schema[-1].dataType) for df in (new, old))
         keys = new.columns[:-1]
         return new.withColumn("old", nothing_old).union(old.withColumn("new", nothing_new).select(*keys, "new", "old"))
@@ -208,13 +188,13 @@ class TransformWithState(StatefulOperator):
 
     def _declare(self, context: BatchContext) -> StateVariables:
         """Ask the processor for its variables, and compare them with those of the checkpoint."""
-        session = context.session
+        session, keys, time_mode = context.session, self.task.keys, self.task.time_mode
         one_row = session.range(0, 1, 1, 1).select(F.lit("").alias("variables"))
         tasks = MapPartitions(session, one_row.schema, one_row.schema, plans.analyzed(one_row).output(), self.function)
-        job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.command))
+        job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.task.command))
         [(text,)] = plans.of_rows(session, physical.leaf(session, query_execution.prepared(session, job))).collect()
         parse = scala.java_class(session, "StructType")
-        schemas, families = Schemas(), list(families_of_timers(self.time_mode, self.keys))
+        schemas, families = Schemas(), list(families_of_timers(time_mode, keys))
         variables: list[tuple[str, str, bool]] = []
         fields: list[str] = []
         lives: dict[str, int] = {}
@@ -227,14 +207,14 @@ class TransformWithState(StatefulOperator):
             lives |= {name: ttl_ms} if ttl_ms else {}
             as_json = [parse.fromDDL(t).json() if is_ddl else t for is_ddl, t in texts]
             parsed = [without_collations(StructType.fromJson(json.loads(t))) for t in as_json]
-            for schema in (self.keys, *parsed):
+            for schema in (keys, *parsed):
                 avro_schema(session, schema)  # however rows are encoded, a type that Avro does not have is refused
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
             fields += [f"{name}.{one.name} {one.dataType.simpleString()}" for schema in parsed for one in schema.fields]
-            families += families_of(kind, name, self.keys, parsed, bool(ttl_ms))
+            families += families_of(kind, name, keys, parsed, bool(ttl_ms))
         if is_in_avro(session):
             families = with_nulls(session, families)
-        found = properties(self.time_mode, self.output_mode, variables)
+        found = properties(time_mode, self.output_mode, variables)
         paths, files = check_or_write(session, context.state_dir, self.operator_id, context.batch_id, found, families)
         return StateVariables(schemas, found, paths, files, fields, lives, is_in_avro(session))
 
@@ -266,17 +246,20 @@ def compile_transform_with_state(
     function = names["functionExpr"].func()
     return TransformWithState(
         operator_id=operator_id,
-        in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
-        input=source,
-        initial=initial,
-        keys=without_collations(state_schema(session, key_schema)),
-        result=result,
+        task=TransformWithStateTask(
+            command=expressions.command(session, names["functionExpr"]),
+            in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
+            input=source,
+            initial=initial,
+            keys=without_collations(state_schema(session, key_schema)),
+            result=result,
+            time_mode=str(names["timeMode"].toString()) or NO_TIME,
+            event_time=event_time_column(attributes),
+            output_event_time=ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
+            pandas=pandas_conf(session),
+        ),
         output_mode=str(names["outputMode"].toString()),
-        time_mode=str(names["timeMode"].toString()) or NO_TIME,
-        event_time=event_time_column(attributes),
         event_times=event_time_names(attributes),
-        output_event_time=ids.index(output_event_time.exprId().id()) if output_event_time is not None else None,
-        command=expressions.command(session, names["functionExpr"]),
         function=function,
         tasks=MapPartitions(session, source.columns, result, plan.output(), function),
         attributes=tuple(attributes),

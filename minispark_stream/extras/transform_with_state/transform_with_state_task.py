@@ -22,7 +22,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from minispark_stream.engine.operators.columns import (
 )
 from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import PandasConf, load_command
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.state_task import OF_A_BATCH, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import KEPT, LATE, Told, told_of_calls
 from minispark_stream.engine.state.state_store import StateStore, state_error
 from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder, UnsafeRowDataEncoder
@@ -71,13 +71,13 @@ class TransformWithStateTask(StateTask):
     initial: Input | None
     keys: StructType
     result: StructType
-    schemas: Mapping[str, StructType]
-    families: Sequence[Sequence[Family]]
     time_mode: str
     event_time: EventTime | None
     output_event_time: int | None
-    batch_timestamp_ms: int
     pandas: PandasConf
+    schemas: Mapping[str, StructType] = OF_A_BATCH
+    families: Sequence[Sequence[Family]] = OF_A_BATCH
+    batch_timestamp_ms: int = OF_A_BATCH
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """Process one partition with its open store; returns the rows to emit and what happened."""
@@ -116,23 +116,21 @@ class TransformWithStateTask(StateTask):
         handle.remove_expired()
         removals_ms = clock.lap()
         total, internal = families.num_rows(), families.num_rows(internal=True)
-        store.commit()
-        metrics = store.metrics()
         emitted = [batch for _, given in calls for batch in given]
-        return emitted, StateMetrics(
+        return emitted, self.committed(
+            clock,
+            stores,
+            lambda: (
+                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, without(arrived, late)),
+                *_told_of(keyed, calls, emitted, [time for _, time in due]),
+            ),
             num_rows_updated=keyed.updated,
             num_rows_removed=keyed.removed,
             num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms + removals_ms,
             all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": replace(metrics, custom={**metrics.custom, "rocksdbNumInternalColFamiliesKeys": internal})},
             num_rows_total=total,
-            custom=dict.fromkeys(COUNTS, 0) | handle.counts,
-            told=self.tell(lambda: (
-                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, without(arrived, late)),
-                *_told_of(keyed, calls, emitted, [time for _, time in due]),
-            )),
+            custom={**dict.fromkeys(COUNTS, 0), **handle.counts, "rocksdbNumInternalColFamiliesKeys": internal},
         )
 
     def _due(self, handle: Handle) -> list[tuple[Row, int]]:

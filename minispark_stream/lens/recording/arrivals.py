@@ -35,7 +35,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from minispark_stream.engine.jvm import expressions, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import StatefulOperator
-from minispark_stream.engine.operators.decision import Entry
+from minispark_stream.engine.operators.explained import Entry
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
 from minispark_stream.engine.plan.streaming_relation import Sources
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution

@@ -23,7 +23,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from minispark_stream.engine.checkpointing.commit_log import ids_by_store
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.state.loaded_providers import get_store
 from minispark_stream.engine.state.state_files import StateFiles, files_of
 from minispark_stream.engine.state.state_store import StateStoreId
@@ -40,7 +41,7 @@ def shown_state(batch: BatchContext, operator: StatefulOperator) -> dict[str, An
     between: list[dict[str, Any]] = []
     zips: list[dict[str, Any]] = []
     rows = 0
-    ids = batch.state_info(operator).unique_ids, None if batch.unique_ids is None else batch.new_unique_ids(operator)
+    ids = operator.state_info(batch).unique_ids, None if batch.unique_ids is None else operator.new_unique_ids(batch)
     for name in operator.store_names:
         for partition in range(operator.partitions(batch.num_partitions)):
             store_id = StateStoreId(batch.state_dir, operator.operator_id, partition, name)

@@ -32,8 +32,8 @@ AGGREGATES = ("groups", "sessions")  # what operators keep for which Spark merge
 class OperatorFacts:
     """A stateful operator in a batch, with its watermarks; `before` and `after` are its state rows.
 
-    The operator has recorded its own rules (engine/operators/decision.py): `keeps` is what it keeps of a row (None if the trace
-    does not say it), `drops_ms` the time up to which rows are late, `leaves_ms` the time up to which state is evicted (by side;
+    The operator has recorded its own rules (operators/explained.py): `keeps` is what it keeps of a row (None if the trace does
+    not say it), `drops_ms` the time up to which rows are late, `leaves_ms` the time up to which state is evicted (by side;
     state ends `lasts_ms` after the time of its row), and `emits` what it emits. `told` is what its tasks decided, about which
     keys, rows or pairs (lens/recording/told.py); None if they did not tell.
     """

@@ -32,7 +32,7 @@ from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, cho
 from minispark_stream.engine.operators.aggregation.state_store_restore import state_rows
 from minispark_stream.engine.operators.columns import EventTime, concat, is_late, state_not_after, without
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.state_task import OF_A_BATCH, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import EMITTED, KEPT, LATE, REMOVED, Told
 from minispark_stream.engine.state.state_store import StateStore
 
@@ -44,10 +44,10 @@ class StateStoreSave(StateTask):
     `keys` and `values` are the schemas of the state rows; `event_time` is the key that has the watermark.
     """
 
-    output_mode: str
     keys: StructType
     values: StructType
     event_time: EventTime | None
+    output_mode: str = OF_A_BATCH
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """Process one partition with its open store; returns the rows to emit and what happened."""
@@ -68,19 +68,18 @@ class StateStoreSave(StateTask):
                 emitted = state_rows(self.keys, self.values, *expired)
         removed = store.remove(expired[0])
         removals_ms = clock.lap()
-        store.commit()  # (5)
-        return [emitted], StateMetrics(
+        return [emitted], self.committed(  # (5)
+            clock,
+            stores,
+            lambda: (
+                Told(LATE, merged.filter(pa.array(late))), Told(KEPT, rows), Told(EMITTED, emitted),
+                Told(REMOVED, state_rows(self.keys, self.values, *expired)),
+            ),
             num_rows_updated=rows.num_rows,
             num_rows_removed=removed,
             num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
-            told=self.tell(lambda: (
-                Told(LATE, merged.filter(pa.array(late))), Told(KEPT, rows), Told(EMITTED, emitted),
-                Told(REMOVED, state_rows(self.keys, self.values, *expired)),
-            )),
         )
 
     def _put(self, store: StateStore, rows: pa.RecordBatch) -> None:

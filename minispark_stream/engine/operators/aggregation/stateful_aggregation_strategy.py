@@ -28,10 +28,17 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from minispark_stream.engine.jvm import expressions, physical, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
+from minispark_stream.engine.jvm.task_types import without_names
+from minispark_stream.engine.operators.aggregation.state_store_restore import StateStoreRestore
+from minispark_stream.engine.operators.aggregation.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, state_schema
+from minispark_stream.engine.operators.base import StatefulOperator, state_schema
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.event_times import event_time_column, event_time_names
 from minispark_stream.engine.operators.session.session_window import SessionWindowAggregation
+from minispark_stream.engine.operators.session.session_window_state_store_restore import SessionWindowStateStoreRestore
+from minispark_stream.engine.operators.session.session_window_state_store_save import SessionWindowStateStoreSave
+from minispark_stream.engine.operators.session.streaming_session_window_state_manager import StreamingSessionWindowStateManager
 from minispark_stream.engine.plan.real_time_leaf import control_of
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION, AGGREGATION_IN_REAL_TIME
 
@@ -91,14 +98,25 @@ def compile_aggregate(
     width = len(grouping)
     if not is_session:  # (3)
         keys, values = StructType(rows.fields[:width]), StructType(rows.fields[end_of_keys:])
-        name = AGGREGATION if control is None else AGGREGATION_IN_REAL_TIME
-        shuffle_keys = tuple(grouping)
-        return StreamingAggregation(operator_name=name, keys=keys, values=values, shuffle_keys=shuffle_keys, **common)
+        unnamed = without_names(keys), without_names(values)
+        return StreamingAggregation(
+            operator_name=AGGREGATION if control is None else AGGREGATION_IN_REAL_TIME,
+            restore=StateStoreRestore(keys=unnamed[0], values=unnamed[1]),
+            save=StateStoreSave(keys=unnamed[0], values=unnamed[1], event_time=common["event_time"]),
+            keys=keys,
+            values=values,
+            shuffle_keys=tuple(grouping),
+            **common,
+        )
     position = [a.exprId().id() for a in grouping].index(save.sessionExpression().exprId().id())
     without_session = [i for i in range(width) if i != position]
     start = StructField("sessionStartTime", TimestampType(), nullable=False)
+    keys = state_schema(session, StructType([*(rows.fields[i] for i in without_session), start]))
+    state = StreamingSessionWindowStateManager(without_names(keys), without_names(rows), position)
     return SessionWindowAggregation(
-        keys=state_schema(session, StructType([*(rows.fields[i] for i in without_session), start])),
+        restore=SessionWindowStateStoreRestore(state=state, event_time=common["event_time"]),
+        save=SessionWindowStateStoreSave(state=state, event_time=common["event_time"]),
+        keys=keys,
         values=rows,
         shuffle_keys=tuple(grouping[i] for i in without_session),
         session=position,

@@ -45,14 +45,12 @@ from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.jvm.task_types import without_names
-from minispark_stream.engine.operators.aggregation.state_store_restore import StateStoreRestore
-from minispark_stream.engine.operators.aggregation.state_store_save import StateStoreSave
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.decision import EMITS, GROUPS, Decision, Entry
 from minispark_stream.engine.operators.event_times import several_event_times
-from minispark_stream.engine.operators.state_task import OperatorWatermarks
+from minispark_stream.engine.operators.explained import EMITS, GROUPS, Decision, Entry
+from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION
 
 
@@ -61,6 +59,7 @@ class StreamingAggregation(StatefulOperator):
     """An aggregation whose buffers are kept in state.
 
     Attributes:
+        restore, save: its two tasks.
         keys, values: the schemas of its state rows.
         event_time: the grouping column that has the watermark.
         event_times: the names of all grouping columns that have one.
@@ -70,6 +69,8 @@ class StreamingAggregation(StatefulOperator):
             save, `final` after save.
     """
 
+    restore: StateTask
+    save: StateTask
     keys: StructType
     values: StructType
     event_time: EventTime | None
@@ -125,13 +126,9 @@ class StreamingAggregation(StatefulOperator):
         return several_event_times(session, self.event_times) if output_mode != "complete" else None
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        session, of_task = context.session, context.of_task(self, self.tasks)
-        refusal = self.refusal(session, context.output_mode)
-        keys, values = without_names(self.keys), without_names(self.values)
-        restore = StateStoreRestore(**of_task, keys=keys, values=values)
-        save = StateStoreSave(
-            **of_task, output_mode=context.output_mode, keys=keys, values=values, event_time=self.event_time
-        )
+        session, refusal = context.session, self.refusal(context.session, context.output_mode)
+        restore = self.of_batch(context, self.restore, self.tasks)
+        save = self.of_batch(context, self.save, self.tasks, output_mode=context.output_mode)
         new = self.new_rows(context, children[0])
         by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
         merged = physical.over(session, self.merge, context.cut(by_key))

@@ -44,7 +44,8 @@ from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, state_schema
+from minispark_stream.engine.operators.base import StatefulOperator, state_schema
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import (
     EventTime,
     Mask,
@@ -57,8 +58,8 @@ from minispark_stream.engine.operators.columns import (
     state_not_after,
     without,
 )
-from minispark_stream.engine.operators.decision import CHANGED, KEYS, Decision, Entry
 from minispark_stream.engine.operators.event_times import event_time_column, event_time_names, several_event_times
+from minispark_stream.engine.operators.explained import CHANGED, KEYS, Decision, Entry
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import DUPLICATE, KEPT, LATE, REMOVED, Told
@@ -72,32 +73,24 @@ EXPIRES = StructType([StructField("expiresAtMicros", LongType(), nullable=False)
 class StreamingDeduplicate(StatefulOperator):
     """The driver half.
 
-    Attributes:
-        positions: the positions of the key's columns.
-        event_time: the column that has the watermark.
-        key_event_time: the same, as a column of the key.
-        event_times: the names of all columns that have a watermark.
-        delay_ms: how long dropDuplicatesWithinWatermark keeps a key; None for dropDuplicates.
+    `event_times` are the names of all columns that have a watermark.
     """
 
-    positions: tuple[int, ...]
+    task: Deduplicate
     rows: StructType
     keys: StructType
     values: StructType
-    event_time: EventTime | None
-    key_event_time: EventTime | None
     event_times: tuple[str, ...]
-    delay_ms: int | None
     tasks: MapPartitions = field(repr=False, compare=False)
     passes_rows_on = True
 
     @property
     def operator_name(self) -> str:
-        return "dedupe" if self.delay_ms is None else "dedupeWithinWatermark"
+        return "dedupe" if self.task.delay_ms is None else "dedupeWithinWatermark"
 
     @property
     def checks_values(self) -> bool:
-        return self.delay_ms is not None  # the values of dropDuplicates are empty, although old schemas name all columns
+        return self.task.delay_ms is not None  # the values of dropDuplicates are empty, although old schemas name all columns
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
         return [("default", self.keys, self.values)]
@@ -105,32 +98,25 @@ class StreamingDeduplicate(StatefulOperator):
     def entries(self) -> Sequence[Entry]:
         keys = {key.name(): key for key in scala.items(self.plan.keys())}
         row = scala.items(self.plan.output())
-        return (Entry.of(keys, [*keys.values()], row, self.event_time, row),)
+        return (Entry.of(keys, [*keys.values()], row, self.lateness, row),)
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
         return {"key": self.keys} if what == REMOVED else {"row": self.rows}
 
     @property
     def lateness(self) -> EventTime | None:
-        return self.event_time
+        return self.task.event_time
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
-        leaves_ms = watermarks.eviction_ms if self.delay_ms is not None or self.key_event_time is not None else None
-        return Decision(KEYS, self.late_ms(watermarks), (leaves_ms,), self.delay_ms, CHANGED)
-
-    def arguments(self, context: BatchContext) -> dict[str, Any]:
-        """Those of its task."""
-        return {
-            **context.of_task(self, self.tasks), "positions": self.positions, "keys": without_names(self.keys),
-            "event_time": self.event_time, "key_event_time": self.key_event_time, "delay_ms": self.delay_ms,
-        }
+        leaves_ms = watermarks.eviction_ms if self.task.forgets else None
+        return Decision(KEYS, self.late_ms(watermarks), (leaves_ms,), self.task.delay_ms, CHANGED)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
-        task = Deduplicate(**self.arguments(context))
+        task = self.of_batch(context, self.task, self.tasks)
         rows = context.rows(children[0])
         columns = scala.items(rows.output())
-        shuffled = physical.by_key(session, rows, [columns[i] for i in self.positions], task.info.num_partitions)
+        shuffled = physical.by_key(session, rows, [columns[i] for i in task.positions], task.info.num_partitions)
         refusal = several_event_times(session, self.event_times)
         return context.leaf(context.map_partitions(self.tasks, shuffled, task, refusal=refusal))
 
@@ -147,18 +133,18 @@ def compile_deduplicate(
     if scala.class_name(plan) == "DeduplicateWithinWatermark" and event_time is not None:
         delay_ms = int(columns[event_time.position].metadata().getLong(expressions.EVENT_TIME))
     key_columns = [columns[i] for i in positions]
-    schema = expressions.struct_type(columns)
+    schema, keys = expressions.struct_type(columns), state_schema(session, expressions.struct_type(key_columns))
     return StreamingDeduplicate(
         operator_id=operator_id,
+        task=Deduplicate(
+            positions=positions, keys=without_names(keys), event_time=event_time, key_event_time=event_time_column(key_columns),
+            delay_ms=delay_ms,
+        ),
         tasks=MapPartitions(session, schema, schema, plan.output()),
-        positions=positions,
         rows=schema,
-        keys=state_schema(session, expressions.struct_type(key_columns)),
+        keys=keys,
         values=state_schema(session, SEEN if delay_ms is None else EXPIRES),
-        event_time=event_time,
-        key_event_time=event_time_column(key_columns),
         event_times=event_time_names(columns),
-        delay_ms=delay_ms,
         plan=plan,
         children=children,
     )
@@ -166,7 +152,14 @@ def compile_deduplicate(
 
 @dataclass(frozen=True, kw_only=True)
 class Deduplicate(StateTask):
-    """The task half; calling it runs one partition (for mapInArrow)."""
+    """The task half; calling it runs one partition (for mapInArrow).
+
+    Attributes:
+        positions: the positions of the key's columns.
+        event_time: the column that has the watermark.
+        key_event_time: the same, as a column of the key.
+        delay_ms: how long dropDuplicatesWithinWatermark keeps a key; None for dropDuplicates.
+    """
 
     positions: tuple[int, ...]
     keys: StructType
@@ -193,24 +186,23 @@ class Deduplicate(StateTask):
         expired = self._expired(store)  # (3)
         removed = store.remove(expired)
         removals_ms = clock.lap()
-        store.commit()  # (4)
-        return [passed], StateMetrics(
+        return [passed], self.committed(  # (4)
+            clock,
+            stores,
+            lambda: (
+                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, passed),
+                Told(DUPLICATE, rows.filter(pa.array(~is_first))),
+                Told(REMOVED, record_batch(UnsafeRowCodec(self.keys).decode(expired), len(expired))),
+            ),
             num_rows_updated=passed.num_rows,
             num_rows_removed=removed,
             num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
             custom={
                 "numDroppedDuplicateRows": rows.num_rows - passed.num_rows, "numRowsIncrementallyRemoved": 0,
                 "numRowsReadDuringEviction": read,
             },
-            told=self.tell(lambda: (
-                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, passed),
-                Told(DUPLICATE, rows.filter(pa.array(~is_first))),
-                Told(REMOVED, record_batch(UnsafeRowCodec(self.keys).decode(expired), len(expired))),
-            )),
         )
 
     def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> Mask:

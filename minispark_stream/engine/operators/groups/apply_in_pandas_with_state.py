@@ -48,7 +48,7 @@ from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state impo
     load_function,
 )
 from minispark_stream.engine.operators.metrics import StateMetrics
-from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.state_task import OF_A_BATCH, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import KEPT, LATE, Told, told_of_calls
 from minispark_stream.engine.state.state_store import StateStore, each
 
@@ -72,8 +72,8 @@ class ApplyInPandasWithState(StateTask):
     result: StructType
     timeout: str
     event_time: EventTime | None
-    batch_timestamp_ms: int
     pandas: PandasConf
+    batch_timestamp_ms: int = OF_A_BATCH
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """Process one partition with its open store; returns the rows to emit and what happened."""
@@ -97,18 +97,15 @@ class ApplyInPandasWithState(StateTask):
         emitted += function.call(batch, timed_out)
         put_by_timeout, removed_by_timeout = save(store, states, timed_out)
         removals_ms = clock.lap()
-        store.commit()  # (5)
-        return emitted, StateMetrics(
+        return emitted, self.committed(  # (5)
+            clock,
+            stores,
+            lambda: (Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, rows), *_calls(keys, groups, timed_out, emitted)),
             num_rows_updated=put + put_by_timeout,
             num_rows_removed=removed + removed_by_timeout,
             num_rows_dropped_by_watermark=int(late.sum()),
             all_updates_time_ms=updates_ms + removals_ms,
             all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
-            told=self.tell(lambda: (
-                Told(LATE, arrived.filter(pa.array(late))), Told(KEPT, rows), *_calls(keys, groups, timed_out, emitted),
-            )),
         )
 
     def _groups(

@@ -38,10 +38,11 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm import expressions, physical, scala, sessions
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, parts_of_function, state_schema
+from minispark_stream.engine.operators.base import StatefulOperator, state_schema
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.decision import Entry
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
+from minispark_stream.engine.operators.explained import Entry, parts_of_function
 from minispark_stream.engine.operators.groups.apply_in_pandas_with_state import ApplyInPandasWithState
 from minispark_stream.engine.operators.groups.group_state_rows import NO_TIMESTAMP, state_row_schema
 from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import PandasConf
@@ -52,48 +53,41 @@ STATE_FORMAT = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
 
 @dataclass(frozen=True, kw_only=True)
 class FlatMapGroupsWithState(StatefulOperator):
-    """A function with state, as the node of the plan describes it. `grouping` has the positions of the keys in `columns`."""
+    """The driver half. `state_rows` is the schema of values in the store; `event_times` are the columns with a watermark."""
 
-    columns: StructType
-    grouping: tuple[int, ...]
-    keys: StructType
-    state: StructType
+    task: ApplyInPandasWithState = field(repr=False)
     state_rows: StructType
-    result: StructType
-    timeout: str
-    event_time: EventTime | None
     event_times: tuple[str, ...]
-    command: bytes = field(repr=False)
     tasks: MapPartitions = field(repr=False, compare=False)
     operator_name = "applyInPandasWithState"
 
     def schemas(self) -> list[tuple[str, StructType, StructType]]:
-        return [("default", self.keys, self.state_rows)]
+        return [("default", self.task.keys, self.state_rows)]
 
     def entries(self) -> Sequence[Entry]:
         columns = scala.items(self.plan.child().output())
-        keys = {columns[i].name(): columns[i] for i in self.grouping}
+        keys = {columns[i].name(): columns[i] for i in self.task.grouping}
         return (Entry.of(keys, [*keys.values()], columns, self.lateness, columns),)
 
     @property
     def lateness(self) -> EventTime | None:
-        return self.event_time if self.timeout == GroupStateTimeout.EventTimeTimeout else None
+        return self.task.event_time if self.task.timeout == GroupStateTimeout.EventTimeTimeout else None
 
     def readable(self, store: str, rows: Sequence[tuple[bytes, bytes]], batch: BatchContext) -> list[dict[str, Any]]:
         """If a key has a timeout, it is shown as a time under the name of its clock."""
         found = super().readable(store, rows, batch)
-        clock = "event timeout" if self.timeout == GroupStateTimeout.EventTimeTimeout else "clock timeout"
+        clock = "event timeout" if self.task.timeout == GroupStateTimeout.EventTimeTimeout else "clock timeout"
         for row in found:
             ms = row["value"].pop("timeoutTimestamp", NO_TIMESTAMP)
             row["value"] |= {} if ms == NO_TIMESTAMP else {clock: shown_time(ms)}
         return found
 
     def parts_of_told(self, what: str, side: int) -> Mapping[str, StructType]:
-        return parts_of_function(what, self.keys, self.result) or super().parts_of_told(what, side)
+        return parts_of_function(what, self.task.keys, self.task.result) or super().parts_of_told(what, side)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         """(4)"""
-        match self.timeout:
+        match self.task.timeout:
             case GroupStateTimeout.ProcessingTimeTimeout:
                 return True
             case GroupStateTimeout.EventTimeTimeout:
@@ -107,19 +101,7 @@ class FlatMapGroupsWithState(StatefulOperator):
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
         session = context.session
         check_event_time(session, self.event_times)
-        task = ApplyInPandasWithState(
-            **context.of_task(self, self.tasks),
-            command=self.command,
-            columns=self.columns,
-            grouping=self.grouping,
-            keys=self.keys,
-            state=self.state,
-            result=self.result,
-            timeout=self.timeout,
-            event_time=self.event_time,
-            batch_timestamp_ms=context.timestamp_ms,
-            pandas=pandas_conf(session),
-        )
+        task = self.of_batch(context, self.task, self.tasks, batch_timestamp_ms=context.timestamp_ms)
         keys = scala.items(self.plan.productElement(1))
         shuffled = physical.by_key(session, context.rows(children[0]), keys, task.info.num_partitions)  # (2)
         sorted_rows = physical.sorted_by(session, shuffled, keys)
@@ -146,21 +128,23 @@ def compile_flat_map_groups_with_state(
     position = {column.exprId().id(): i for i, column in enumerate(columns)}
     key_columns = [columns[position[key.exprId().id()]] for key in scala.items(grouping)]
     schema, result = expressions.struct_type(columns), expressions.struct_type(scala.items(plan.output()))
-    function = udf.func()
     state, timeout = expressions.python_schema(state), str(timeout.toString())
     return FlatMapGroupsWithState(
         operator_id=operator_id,
-        columns=schema,
-        grouping=tuple(position[key.exprId().id()] for key in key_columns),
-        keys=state_schema(session, expressions.struct_type(key_columns)),
-        state=state,
+        task=ApplyInPandasWithState(
+            command=expressions.command(session, udf),
+            columns=schema,
+            grouping=tuple(position[key.exprId().id()] for key in key_columns),
+            keys=state_schema(session, expressions.struct_type(key_columns)),
+            state=state,
+            result=result,
+            timeout=timeout,
+            event_time=event_time_column(columns),
+            pandas=pandas_conf(session),
+        ),
         state_rows=state_schema(session, state_row_schema(state, timeout != GroupStateTimeout.NoTimeout)),
-        result=result,
-        timeout=timeout,
-        event_time=event_time_column(columns),
         event_times=event_time_names(columns),
-        command=expressions.command(session, udf),
-        tasks=MapPartitions(session, schema, result, plan.output(), function),
+        tasks=MapPartitions(session, schema, result, plan.output(), udf.func()),
         plan=plan,
         children=children,
     )

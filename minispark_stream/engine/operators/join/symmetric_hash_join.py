@@ -51,10 +51,11 @@ from minispark_stream.engine.jvm.errors import extended_analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.jvm.task_types import without_names
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator, state_schema
+from minispark_stream.engine.operators.base import StatefulOperator, state_schema
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.decision import ROWS, Decision, Entry
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
+from minispark_stream.engine.operators.explained import ROWS, Decision, Entry
 from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers, FourStores
 from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.join.symmetric_hash_join_condition import pairs_that_match, shifts_ms, split
@@ -163,11 +164,11 @@ class SymmetricHashJoin(StatefulOperator):
         partitions = self.partitions(context.num_partitions)
         by_key = self.rows_by_key.over(session, [context.rows(child) for child in children], partitions)  # (3)
         buffers = self.buffers(context)
-        probe = Probe(**context.of_task(self, self.probes), join=join, buffers=buffers)
+        probe = self.of_batch(context, Probe(join=join, buffers=buffers), self.probes)
         pairs = context.map_partitions(self.probes, by_key, probe)
         if self.pairs_that_match is not None:
             pairs = physical.filtered(session, pairs, self.pairs_that_match)
-        build = Build(**context.of_task(self, self.builds), join=join, buffers=buffers)
+        build = self.of_batch(context, Build(join=join, buffers=buffers), self.builds)
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def buffers(self, context: BatchContext) -> Buffers:

@@ -31,9 +31,10 @@ from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.operators.base import BatchContext, StatefulOperator
+from minispark_stream.engine.operators.base import StatefulOperator
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import concat
-from minispark_stream.engine.operators.decision import COUNT, Decision, Entry
+from minispark_stream.engine.operators.explained import COUNT, Decision, Entry
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import BEYOND, PASSED, Told
@@ -47,7 +48,7 @@ VALUE = StructType([StructField("value", LongType())])
 class StreamingGlobalLimit(StatefulOperator):
     """The driver half."""
 
-    limit: int
+    task: GlobalLimit
     tasks: MapPartitions = field(repr=False, compare=False)
     operator_name = "globalLimit"
     passes_rows_on = True
@@ -62,13 +63,13 @@ class StreamingGlobalLimit(StatefulOperator):
         return (Entry({}, [], row=scala.items(self.plan.output())),)
 
     def decision(self, watermarks: OperatorWatermarks, output_mode: str) -> Decision:
-        return Decision(COUNT, limit=self.limit)
+        return Decision(COUNT, limit=self.task.limit)
 
     def should_run_another_batch(self, output_mode: str, eviction_ms: int, watermark_ms: int) -> bool:
         return False
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        task = GlobalLimit(**context.of_task(self, self.tasks), limit=self.limit)
+        task = self.of_batch(context, self.task, self.tasks)
         together = physical.shuffled(context.session, context.rows(children[0]), [], 1)
         return context.leaf(context.map_partitions(self.tasks, together, task))
 
@@ -79,9 +80,8 @@ def compile_global_limit(
     """Read the operator off Spark's GlobalLimit node `plan`."""
     columns = expressions.struct_type(scala.items(plan.output()))
     tasks = MapPartitions(session, columns, columns, plan.output())
-    return StreamingGlobalLimit(
-        operator_id=operator_id, limit=int(plan.limitExpr().value()), tasks=tasks, plan=plan, children=children
-    )
+    task = GlobalLimit(limit=int(plan.limitExpr().value()))
+    return StreamingGlobalLimit(operator_id=operator_id, task=task, tasks=tasks, plan=plan, children=children)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +103,7 @@ class GlobalLimit(StateTask):
         updates_ms = clock.lap()
         if passed:  # (3)
             store.put([key], codec.encode([pa.array([before + passed])]))
-        store.commit()
-        return [rows.slice(0, passed)], StateMetrics(
-            num_rows_updated=int(passed > 0),
-            all_updates_time_ms=updates_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
-            told=self.tell(lambda: (Told(PASSED, rows.slice(0, passed)), Told(BEYOND, rows.slice(passed)))),
+        return [rows.slice(0, passed)], self.committed(
+            clock, stores, lambda: (Told(PASSED, rows.slice(0, passed)), Told(BEYOND, rows.slice(passed))),
+            num_rows_updated=int(passed > 0), all_updates_time_ms=updates_ms,
         )

@@ -38,15 +38,11 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm import physical, scala
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
-from minispark_stream.engine.operators.base import BatchContext
+from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import EventTime
-from minispark_stream.engine.operators.decision import SESSIONS, Decision, Entry
 from minispark_stream.engine.operators.event_times import several_event_times
-from minispark_stream.engine.operators.session.session_window_state_store_restore import SessionWindowStateStoreRestore
-from minispark_stream.engine.operators.session.session_window_state_store_save import SessionWindowStateStoreSave
-from minispark_stream.engine.operators.session.streaming_session_window_state_manager import StreamingSessionWindowStateManager
+from minispark_stream.engine.operators.explained import SESSIONS, Decision, Entry
 from minispark_stream.engine.operators.state_task import OperatorWatermarks
 
 
@@ -93,13 +89,9 @@ class SessionWindowAggregation(StreamingAggregation):
         return several_event_times(session, self.event_times) or super().refusal(session, output_mode)
 
     def plan_batch(self, context: BatchContext, children: Sequence[JavaObject]) -> JavaObject:
-        session, of_task = context.session, context.of_task(self, self.tasks)
-        refusal = self.refusal(session, context.output_mode)
-        state = StreamingSessionWindowStateManager(without_names(self.keys), without_names(self.values), self.session)
-        restore = SessionWindowStateStoreRestore(**of_task, state=state, event_time=self.event_time)
-        save = SessionWindowStateStoreSave(
-            **of_task, output_mode=context.output_mode, state=state, event_time=self.event_time
-        )
+        session, refusal = context.session, self.refusal(context.session, context.output_mode)
+        restore = self.of_batch(context, self.restore, self.tasks)
+        save = self.of_batch(context, self.save, self.tasks, output_mode=context.output_mode)
         new = self.new_rows(context, children[0])  # (1)
         by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
         sorted_rows = physical.sorted_in_partitions(session, by_key, self.order)

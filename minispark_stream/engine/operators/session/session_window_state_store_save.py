@@ -27,7 +27,7 @@ from minispark_stream.engine.checkpointing.unsafe_row import chosen
 from minispark_stream.engine.operators.columns import EventTime, concat, record_batch, state_not_after
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.session.streaming_session_window_state_manager import StreamingSessionWindowStateManager
-from minispark_stream.engine.operators.state_task import StateTask, Stopwatch
+from minispark_stream.engine.operators.state_task import OF_A_BATCH, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import EMITTED, KEPT, REMOVED, Told
 from minispark_stream.engine.state.state_store import StateStore
 
@@ -36,9 +36,9 @@ from minispark_stream.engine.state.state_store import StateStore
 class SessionWindowStateStoreSave(StateTask):
     """The second task; calling it runs one partition (for mapInArrow)."""
 
-    output_mode: str
     state: StreamingSessionWindowStateManager
     event_time: EventTime | None
+    output_mode: str = OF_A_BATCH
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """Process one partition with its open store; returns the rows to emit and what happened."""
@@ -51,18 +51,17 @@ class SessionWindowStateStoreSave(StateTask):
         emitted = record_batch(self.state.columns(values), len(values))  # (3)
         store.remove(expired)
         removals_ms = clock.lap()
-        store.commit()  # (4)
-        return [emitted], StateMetrics(
+        return [emitted], self.committed(  # (4)
+            clock,
+            stores,
+            lambda: (
+                Told(KEPT, rows), Told(EMITTED, emitted),
+                Told(REMOVED, emitted if self.output_mode == "append" else emitted.slice(0, 0)),
+            ),
             num_rows_updated=rows.num_rows,
             num_rows_removed=swallowed + len(expired),
             all_updates_time_ms=updates_ms,
             all_removals_time_ms=removals_ms,
-            commit_time_ms=clock.lap(),
-            stores={"default": store.metrics()},
-            told=self.tell(lambda: (
-                Told(KEPT, rows), Told(EMITTED, emitted),
-                Told(REMOVED, emitted if self.output_mode == "append" else emitted.slice(0, 0)),
-            )),
             num_state_stores=0 if self.output_mode == "complete" else None,  # in this mode, Spark does not count them
         )
 

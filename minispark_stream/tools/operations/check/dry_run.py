@@ -33,7 +33,7 @@ from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 from minispark_stream.engine.jvm import plans, sessions
 from minispark_stream.engine.jvm.errors import JavaError
 from minispark_stream.engine.observer import Observer
-from minispark_stream.engine.operators.base import StateVariables
+from minispark_stream.engine.operators.batch_context import StateVariables
 from minispark_stream.engine.plan.streaming_relation import model_session_of
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.runtime.template import Template

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.operators.base import StateVariables
+from minispark_stream.engine.operators.batch_context import StateVariables
 from minispark_stream.engine.plan.streaming_relation import Sources, streaming_leaf
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.state.operator_state_metadata import variable_kinds

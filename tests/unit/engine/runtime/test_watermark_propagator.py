@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from minispark_stream.engine.operators.base import OperatorWatermarks
+from minispark_stream.engine.operators.state_task import OperatorWatermarks
 from minispark_stream.engine.plan.nodes import SourceLeaf, Stateless, Watermark
 from minispark_stream.engine.runtime import watermark_propagator
 from minispark_stream.engine.runtime.template import Template

@@ -51,7 +51,7 @@ def windowed(minutes: int, **columns: Any) -> Arrival:
 
 
 def decision(operator: str, mode: str, late: float, eviction: float, **more: Any) -> dict[str, Any]:
-    """What the operators say of themselves (engine/operators/decision.py)."""
+    """What the operators say of themselves (engine/operators/explained.py)."""
     emits = {"append": "leaving", "update": "changed", "complete": "all"}[mode]
     match operator:
         case "stateStoreSave" | "sessionWindowStateStoreSaveExec":
