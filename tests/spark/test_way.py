@@ -17,7 +17,7 @@ MOST = {
     "windowed count": (2700, 88),
     "deduplication": (2425, 82),
     "limit": (2275, 81),
-    "filter": (1480, 54),
+    "filter": (1480, 53),
 }
 
 

@@ -12,7 +12,6 @@
     state_rdd        a Python task over each partition
     task_types       the types of the rows in such a task
     executors        on which host each partition is computed
-    times            durations
     files            paths, listings, plans that read files, jobs that write them
     tables           the catalog
     progress         the report of a batch as a Java object

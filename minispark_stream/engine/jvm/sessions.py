@@ -1,6 +1,11 @@
 """Sessions: their confs, copies of them, the session that is active on a thread; and how jobs and accumulators are ended.
 
-These are calls of Spark's own methods.
+These are calls of Spark's own methods. A duration in a conf or an option is a text:
+
+    "10s" -> 10000 ms        "7d" -> 604800000 ms        "250" -> 250 ms
+
+Models: JavaUtils.timeStringAs.
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from typing import Any
 from pyspark.accumulators import Accumulator, _accumulatorRegistry
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import scala, times
+from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
 
@@ -145,7 +150,7 @@ def forget_accumulator(accumulator: Accumulator[Any]) -> None:
 
 def conf_ms(session: SparkSession, key: str) -> int:
     """A conf that is a time ("60s", "200ms"), in milliseconds."""
-    return times.time_string_as_ms(session, str(session.conf.get(key)))
+    return time_string_as_ms(session, str(session.conf.get(key)))
 
 
 def conf_bytes(session: SparkSession, key: str) -> int:
@@ -157,3 +162,17 @@ def driver_host(session: SparkSession) -> str:
     """The address under which the tasks find the driver."""
     context = session.sparkContext
     return "127.0.0.1" if str(context.master).startswith("local") else str(context.getConf().get("spark.driver.host"))
+
+
+def time_string_as_ms(session: SparkSession, text: str) -> int:
+    """A duration such as "10s" in milliseconds; a bare number is a number of milliseconds.
+
+    Raises:
+        NumberFormatException: the text is not a duration (an IllegalArgumentException in Python).
+    """
+    return int(scala.java_class(session, "JavaUtils").timeStringAsMs(text))
+
+
+def time_string_as_sec(session: SparkSession, text: str) -> int:
+    """The same in whole seconds; a bare number is a number of seconds."""
+    return int(scala.java_class(session, "JavaUtils").timeStringAsSec(text))

@@ -34,7 +34,7 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import Co
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
 from minispark_stream.engine.jvm import escaped_paths, files, sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
-from minispark_stream.engine.jvm.times import time_string_as_ms
+from minispark_stream.engine.jvm.sessions import time_string_as_ms
 from minispark_stream.engine.sinks.base import Sink, SinkSpec
 from minispark_stream.engine.sinks.manifest_file_commit_protocol import ManifestFileCommitProtocol, delete_leftovers
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm.errors import illegal_argument
-from minispark_stream.engine.jvm.times import time_string_as_ms
+from minispark_stream.engine.jvm.sessions import time_string_as_ms
 
 N = TypeVar("N", int, float)
 

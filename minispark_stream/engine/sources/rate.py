@@ -35,7 +35,7 @@ from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import illegal_argument, spark_error
-from minispark_stream.engine.jvm.times import time_string_as_sec
+from minispark_stream.engine.jvm.sessions import time_string_as_sec
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import Offset, Source, offset_of_another_source
 from minispark_stream.engine.sources.source_options import check, refuse_user_schema

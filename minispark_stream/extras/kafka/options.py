@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm.builders import case_insensitive
 from minispark_stream.engine.jvm.errors import illegal_argument, to_boolean
 from minispark_stream.engine.jvm.scala import java_class
-from minispark_stream.engine.jvm.times import time_string_as_ms
+from minispark_stream.engine.jvm.sessions import time_string_as_ms
 from minispark_stream.extras.jvm.contract import EXTRAS
 from minispark_stream.extras.kafka.offsets import PartitionOffsets, TopicPartition, from_json, timestamps_from_json
 
