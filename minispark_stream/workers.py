@@ -11,7 +11,7 @@ Models: SparkContext (`pythonExec`, `addPyFile`). Spark's own operators are on e
        spark://host:7077   ->   /.../spark-files/minispark_stream.zip, which each worker imports from
 
 3. On this machine, the first workers are started when the session is made, while the user still writes the query, and, if they
-   find this package by themselves, by a parent process that starts them faster (local_worker_daemon.py).
+   find this package by themselves, by a parent process that has imported what they need (worker_daemon.py).
 
 All Python functions of a Spark have the same settings, so nothing is set that could change or break those of the user.
 
@@ -55,7 +55,7 @@ def let_workers_run_tasks(spark: SparkSession) -> None:
     if not workers_find_this_package(spark):
         send_this_package(spark.sparkContext)
     elif _is_in_this_process(spark.sparkContext):
-        sessions.use_worker_daemon(spark, f"{PACKAGE.name}.local_worker_daemon")  # (3)
+        sessions.use_worker_daemon(spark, f"{PACKAGE.name}.worker_daemon")  # (3)
     start_workers_ahead(spark)
 
 

@@ -144,7 +144,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "tools.operations", "tools.operations.check", "tools.monitoring", "tools.explanation", "lens.view",
     ),
     "worker_daemon": ("session",),
-    "local_worker_daemon": (),
 }
 ENGINE = tuple(name for name in MAY_IMPORT if name.startswith("engine"))
 WITHOUT_A_JVM = (
