@@ -17,7 +17,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from minispark_stream import workers
 from minispark_stream.engine.operators import worker_tuning
-from minispark_stream.engine.operators.worker_tuning import THAWED, do_not_wait, spare_the_collector
+from minispark_stream.engine.operators.worker_tuning import THAWED, acknowledged, do_not_wait, spare_the_collector
 from minispark_stream.workers import (
     let_workers_run_this_python,
     send_this_package,
@@ -154,6 +154,17 @@ def test_nothing_waits_for_an_acknowledgement_over_tcp():
             assert connection.getsockopt(*sends) == 1
         assert set(os.listdir("/proc/self/fd")) == before, "nothing is left open"
     do_not_wait()  # the socket is closed
+    worker_tuning._sockets.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux alone has it")
+def test_a_long_task_acknowledges_each_piece():
+    acknowledges = (socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+    worker_tuning._sockets.cache_clear()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        for _ in acknowledged(range(3)):
+            assert connection.getsockopt(*acknowledges) == 1
+            connection.setsockopt(*acknowledges, 0)  # as Linux does after a while
     worker_tuning._sockets.cache_clear()
 
 

@@ -10,8 +10,9 @@ Models: nothing of Spark, whose tasks run in its own process.
    after every 700 new objects; with a threshold of 200,000, a task over many rows takes a tenth less time.
 2. *TCP.* Each side holds the end of a message back until the other has acknowledged its beginning, and Linux delays the
    acknowledgement by 40 ms. A worker can be told, once, not to hold anything back, and to acknowledge at once what it receives,
-   for each task anew. PySpark does not say which socket is the worker's, so this is done for all that are open when the first
-   task begins (later, shared tables are open by the hundred). A Unix socket refuses, which does no harm.
+   for each task anew, and in a task that runs for long, for each piece. PySpark does not say which socket is the worker's, so
+   this is done for all that are open when the first task begins (later, shared tables are open by the hundred). A Unix socket
+   refuses, which does no harm.
 
     second task    what the first one has imported and loaded is frozen       third task    and what the second one has added
 """
@@ -22,11 +23,14 @@ import gc
 import os
 import socket
 import stat
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import count
+from typing import TypeVar
 
 THAWED = 1000  # so many tasks
+T = TypeVar("T")
 _OPEN_FILES = "/proc/self/fd"
 _tasks = count(1)
 
@@ -54,6 +58,13 @@ def do_not_wait() -> None:
         with suppress(OSError), socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+def acknowledged(batches: Iterable[T]) -> Iterator[T]:
+    """(2) What a long task is given; as soon as a piece has come, Spark may send the next one."""
+    for batch in batches:
+        do_not_wait()
+        yield batch
 
 
 @cache

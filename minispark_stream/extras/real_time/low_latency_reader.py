@@ -31,6 +31,7 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql.types import StructType
 
+from minispark_stream.engine.operators.worker_tuning import acknowledged, do_not_wait
 from minispark_stream.engine.sources.base import ContinuousInputPartition
 from minispark_stream.extras.continuous.continuous_write import rows_and_ends
 from minispark_stream.extras.continuous.queued_data_reader import (
@@ -98,6 +99,7 @@ class LowLatencyReaderTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = first_attempt()
+        do_not_wait()
         end_s = int(context.getLocalProperty(BATCH_END_KEY) or 0) / 1000
         [number] = [one for batch in batches for one in batch.column(0).to_pylist()]
         partition = self.partitions[number]
@@ -147,6 +149,7 @@ class RealTimeWriterTask:
         context = TaskContext.get()
         assert context is not None
         count, partition, passed = 0, context.partitionId(), list[Passed]()
+        batches = acknowledged(batches)
         if self.follows:
             batches = noted(batches, partition, passed)
         if self.of_state is not None:

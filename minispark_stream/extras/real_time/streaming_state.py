@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch, own_partition, record_batches
-from minispark_stream.engine.operators.worker_tuning import tune_worker
+from minispark_stream.engine.operators.worker_tuning import acknowledged, tune_worker
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.real_time.channel import Receiver, Sender
 from minispark_stream.extras.real_time.low_latency_reader import Reports, first_attempt
@@ -71,7 +71,7 @@ class SendingTask:
         number, rows = own_partition(batches)
         channel, passed = self.channel, list[Passed]()
         sender = Sender(channel.switchboard, channel.operator_id, self.partitions)
-        for batch in rows:
+        for batch in acknowledged(rows):
             names = names_of_rows(batch.column(channel.control)) if channel.follows is not None else []
             for partition, part, of_part in _by_partition(batch, channel.control, names):
                 passed += (now(name, COMPUTED, number) for name in of_part)
