@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import os
 import socket
@@ -10,14 +11,15 @@ import sys
 import weakref
 import zipfile
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from minispark_stream import workers
 from minispark_stream.engine.operators import worker_tuning
-from minispark_stream.engine.operators.worker_tuning import THAWED, acknowledged, do_not_wait, spare_the_collector
+from minispark_stream.engine.operators.worker_tuning import THAWED, acknowledged, do_not_wait, spare_the_collector, written_out
 from minispark_stream.workers import (
     let_workers_run_this_python,
     send_this_package,
@@ -166,6 +168,18 @@ def test_a_long_task_acknowledges_each_piece():
             assert connection.getsockopt(*acknowledges) == 1
             connection.setsockopt(*acknowledges, 0)  # as Linux does after a while
     worker_tuning._sockets.cache_clear()
+
+
+@pytest.mark.parametrize("length", range(8))
+def test_no_byte_of_a_batch_waits_for_the_next_one(length):
+    written = io.BytesIO()
+    written.close = lambda: None  # type: ignore[method-assign]
+    [batch] = pa.table({"text": ["x" * length]}).to_batches()
+    worker = io.BufferedWriter(cast("io.RawIOBase", written), buffer_size=4)  # as spark.sql.execution.pandas.udf.buffer.size says
+    stream = pa.ipc.new_stream(worker, batch.schema)
+    for one in written_out([batch]):
+        stream.write_batch(one)
+    assert pa.ipc.open_stream(written.getvalue()).read_next_batch() == batch
 
 
 def test_what_is_there_when_a_task_begins_is_spared_by_the_collector():

@@ -13,6 +13,8 @@ Models: nothing of Spark, whose tasks run in its own process.
    for each task anew, and in a task that runs for long, for each piece. PySpark does not say which socket is the worker's, so
    this is done for all that are open when the first task begins (later, shared tables are open by the hundred). A Unix socket
    refuses, which does no harm.
+3. *The end of an Arrow batch* are some bytes that fill it up to a multiple of eight. They may stay in the buffer of the worker,
+   even in one of four bytes, until the task emits something else. In a task that runs for long, an empty batch follows.
 
     second task    what the first one has imported and loaded is frozen       third task    and what the second one has added
 """
@@ -28,6 +30,8 @@ from contextlib import suppress
 from functools import cache
 from itertools import count
 from typing import TypeVar
+
+import pyarrow as pa
 
 THAWED = 1000  # so many tasks
 T = TypeVar("T")
@@ -65,6 +69,13 @@ def acknowledged(batches: Iterable[T]) -> Iterator[T]:
     for batch in batches:
         do_not_wait()
         yield batch
+
+
+def written_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """(3) What a long task emits; the worker writes all of it at once."""
+    for batch in batches:
+        yield batch
+        yield batch.slice(0, 0)
 
 
 @cache

@@ -31,7 +31,7 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.operators.worker_tuning import acknowledged, do_not_wait
+from minispark_stream.engine.operators.worker_tuning import acknowledged, do_not_wait, written_out
 from minispark_stream.engine.sources.base import ContinuousInputPartition
 from minispark_stream.extras.continuous.continuous_write import rows_and_ends
 from minispark_stream.extras.continuous.queued_data_reader import (
@@ -121,7 +121,7 @@ class LowLatencyReaderTask:
                         passed.append(now(name, READ, number, _shown(entries)))
                         pushes = push_rows(self.schema, self.pushes, name)
                     tables.append(pushes)
-                yield from pa.concat_tables(tables).combine_chunks().to_batches()  # (2)
+                yield from written_out(pa.concat_tables(tables).combine_chunks().to_batches())  # (2)
         finally:
             reader.close()
         self.reports.add([PartitionEnd(self.source, number, offset, count), *passed])  # (3)

@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.state_task import StateTask, Stopwatch, own_partition, record_batches
-from minispark_stream.engine.operators.worker_tuning import acknowledged, tune_worker
+from minispark_stream.engine.operators.worker_tuning import acknowledged, tune_worker, written_out
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.real_time.channel import Receiver, Sender
 from minispark_stream.extras.real_time.low_latency_reader import Reports, first_attempt
@@ -147,7 +147,7 @@ class RowByRowTask(StateTask):
                 for rows in arriving:
                     passed += (now(name, RECEIVED, partition) for name in arriving.names)
                     for emitted in self.take(store, rows, arriving):  # (3)
-                        yield from record_batches(emitted, self.output)
+                        yield from written_out(record_batches(emitted, self.output))
                 self.metrics.add([(partition, self._finish(store))])
                 if channel.follows is not None:
                     channel.follows.add(passed)
