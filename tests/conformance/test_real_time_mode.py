@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,9 @@ def log(folder: Path, name: str) -> dict[int, list[Any]]:
     """The entries of a log, without the time of the batch."""
     found: dict[int, list[Any]] = {}
     for path in (folder / "checkpoint" / name).glob("[0-9]*"):
-        version, *lines = path.read_text().split("\n")
-        found[int(path.name)] = [version, *({**json.loads(line), "batchTimestampMs": 0} for line in lines)]
+        with suppress(FileNotFoundError):  # a restart deletes offsets that have no commit
+            version, *lines = path.read_text().split("\n")
+            found[int(path.name)] = [version, *({**json.loads(line), "batchTimestampMs": 0} for line in lines)]
     return found
 
 
