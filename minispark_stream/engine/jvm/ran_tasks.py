@@ -2,7 +2,8 @@
 
 Models: nothing of Spark; AppStatusStore has what the page of a job in Spark's UI shows.
 
-1. All jobs of a query are in the group of its run, and the description of a job says which batch it is for.
+1. All jobs of a query are in the group of its run, and the description of a job says which batch it is for. The
+   newest job comes first, and the list is read until there is one of another batch: what ran before costs nothing.
 2. A stage that was skipped has no tasks. Stages are told in the order in which they began.
 
     of_batch(session, run_id, 3)     [Stage(tasks=(Task(0, 1710000000012, 1710000000345), ...)), ...]
@@ -13,6 +14,8 @@ Shown by tests/conformance/test_real_time_tools.py::test_the_stages_of_a_batch_a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -37,7 +40,7 @@ def of_batch(session: SparkSession, run_id: str, batch_id: int) -> list[list[Tas
     context = session.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty(_WAIT_MS)
     store = context.statusStore()
-    jobs = [job for job in scala.items(store.jobsList(None)) if _is_of(job, run_id, batch_id)]  # (1)
+    jobs = _jobs(store.jobsList(None), run_id, batch_id)
     numbers = {int(number) for job in jobs for number in scala.items(job.stageIds().toSeq())}
     found = []
     for number in sorted(numbers):
@@ -53,6 +56,19 @@ def _task(task: JavaObject) -> Task:
     return Task(int(task.index()), began_ms, began_ms + int(took_ms.get()) if took_ms.isDefined() else None)
 
 
-def _is_of(job: JavaObject, run_id: str, batch_id: int) -> bool:
-    description = job.description().get() if job.description().isDefined() else ""
-    return job.jobGroup().isDefined() and job.jobGroup().get() == run_id and f"batch = {batch_id}" in description.split("\n")
+def _jobs(newest_first: JavaObject, run_id: str, batch_id: int) -> Iterator[JavaObject]:  # (1)
+    for number in range(newest_first.size()):
+        job = newest_first.apply(number)
+        batch = _batch(job, run_id)
+        if batch == batch_id:
+            yield job
+        elif batch is not None:
+            return
+
+
+def _batch(job: JavaObject, run_id: str) -> int | None:
+    """The batch of a job; None if it is of another run, or of no batch."""
+    if not job.jobGroup().isDefined() or job.jobGroup().get() != run_id or not job.description().isDefined():
+        return None
+    told = re.search(r"^batch = (\d+)$", job.description().get(), re.MULTILINE)
+    return None if told is None else int(told[1])
