@@ -134,7 +134,7 @@ def _facts(number: int, batch: Batch) -> BatchFacts:
         clock_ms=as_int(planning.get("timestamp")),
         operators={operator.operator_id: operator for operator in operators},
         above=dict(_above(outs.get("queryPlanning", {}).get("tree"))),
-        is_real_time=outs.get("constructNextBatch", {}).get("realTime") is True,
+        is_real_time=batch.is_real_time,
         rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,
         progress=batch.progress,
     )

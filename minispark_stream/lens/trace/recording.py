@@ -46,6 +46,11 @@ class Batch:
         return any(is_rerun(e) for e in self.events)
 
     @property
+    def is_real_time(self) -> bool:
+        """Whether it is a batch of real-time mode."""
+        return any(map(is_real_time, self.events))
+
+    @property
     def error(self) -> str | None:
         """The message of the first step that failed; None if the batch ended well."""
         return next((e.error for e in self.events if e.error is not None), None)
@@ -80,6 +85,11 @@ class Recording:
 def is_rerun(event: Event) -> bool:
     """Whether this step found a batch that an earlier run had logged but not finished."""
     return event.step == "populateStartOffsets" and event.outputs.get("rerun") is True
+
+
+def is_real_time(event: Event) -> bool:
+    """Whether this step began a batch of real-time mode."""
+    return event.step == "constructNextBatch" and event.outputs.get("realTime") is True
 
 
 def has_watermark(events: Sequence[Event]) -> bool | None:

@@ -53,6 +53,7 @@ class Run:
     end_ms: float
     logged_ms: float | None
     committed_ms: float | None
+    is_real_time: bool
 
 
 def runs(recording: Recording) -> list[Run]:
@@ -84,6 +85,7 @@ def _run(batch: Batch) -> Run | None:
         max([*ends, *(end for one in stages for _, _, end in one)]),
         None if logged is None else logged.start_ms + logged.duration_ms,
         None if committed is None else committed.start_ms + committed.duration_ms,
+        batch.is_real_time,
     )
 
 
@@ -132,10 +134,10 @@ def svg(recordings: Sequence[Recording]) -> str:
     sheet = Sheet("pipelines", 2 * MARGIN + LABEL + PLOT, "Two stages, one after the other or at once", CAPTION, legend)
     lasts = max(one[-1].end_ms - one[0].begin_ms for one in shown)
     drawing = _Drawing(sheet, lasts * 1.02)
-    for of_trace, recording in zip(shown, recordings):
-        drawing.trace(recording, of_trace)
+    for of_trace in shown:
+        drawing.trace(of_trace)
     drawing.axis()
-    if not all(_is_real_time(recording, run) for recording, one in zip(recordings, shown) for run in one):
+    if not all(run.is_real_time for of_trace in shown for run in of_trace):
         sheet.note("A micro-batch whose rows are recorded takes longer: other jobs run before and after its tasks.")
         sheet.top += 10
     if followed:
@@ -150,10 +152,10 @@ class _Drawing:
     def x(self, ms: float) -> float:
         return self.left + PLOT * ms / self.lasts_ms
 
-    def trace(self, recording: Recording, shown: Sequence[Run]) -> None:
+    def trace(self, shown: Sequence[Run]) -> None:
         sheet, begin = self.sheet, shown[0].begin_ms
         which = f"batch {shown[0].batch_id}" if len(shown) == 1 else f"batches {shown[0].batch_id} to {shown[-1].batch_id}"
-        mode = "real-time mode" if any(_is_real_time(recording, run) for run in shown) else "micro-batches"
+        mode = "real-time mode" if any(run.is_real_time for run in shown) else "micro-batches"
         sheet.heading(f"{mode}: {which}")
         lanes = [max(min(len(run.stages[at]) if at < len(run.stages) else 0, MOST_LANES) for run in shown)
                  for at in range(max(len(run.stages) for run in shown))]
@@ -210,11 +212,6 @@ def _round(length: float) -> float:
     """A round step, of which 4 to 10 fit."""
     unit = 10.0 ** math.floor(math.log10(length / 4))
     return next(unit * n for n in (5, 2, 1) if unit * n <= length / 4)
-
-
-def _is_real_time(recording: Recording, run: Run) -> bool:
-    begun = (e for e in recording.events if e.step == "constructNextBatch" and e.batch_id == run.batch_id)
-    return any(e.outputs.get("realTime") for e in begun)
 
 
 def sample(ways: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 
-from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.recording import Recording, is_real_time
 from minispark_stream.lens.trace.steps import STEPS, Step
 from minispark_stream.lens.view.flow import title
 
@@ -34,7 +34,7 @@ def steps_of(recordings: Iterable[Recording]) -> Mapping[str, Step]:
     """All steps by their names, in the order in which these queries take them."""
     events = [event for recording in recordings for event in recording.events]
     found = dict(STEPS)
-    if any(event.step == "constructNextBatch" and event.outputs.get("realTime") for event in events):
+    if any(map(is_real_time, events)):
         del found["walCommit"]
         later = {name: found.pop(name) for name in ("commitOffsets", "finishTrigger", "maintenance")}
         found |= {"walCommit": LOGGED_AFTERWARDS, **later}
