@@ -13,7 +13,7 @@ const panels = all("[data-panel]"), batches = all("nav button"), buttons = all("
 const slider = one("#slider"), search = one("input[type=search]"), root = document.body;
 const inFrame = location.protocol === "about:";  // the stepper of a notebook, which has no address of its own
 const batchOf = batches.flatMap((batch, number) => Array(batch.dataset.to - batch.dataset.from + 1).fill(number));  // by step
-let at = 0, tab = "changed", timer = null;
+let at = 0, tab = "changed";
 
 steps.forEach((step, i) => {
   if (i) step.panels = { ...steps[i - 1].panels, ...step.panels };
@@ -173,7 +173,7 @@ const actions = {
   "batch-forward": () => show(batchOf[at] === batches.length - 1 ? steps.length - 1 : first(batchOf[at] + 1)),
   "first": () => show(0),
   "last": () => show(steps.length - 1),
-  "play": () => timer ? pause() : play(),
+  "play": () => player.isPlaying() ? pause() : play(),
   "find": () => { search.focus(); search.select(); },
   "changed": () => showTab("changed"), "yours": () => data.query && showTab("yours"), "why": () => showTab("why"), "code": () => showTab("code"), "recorded": () => showTab("recorded"),
   "theme": () => { root.dataset.theme = isDark() ? "light" : "dark"; },
@@ -204,23 +204,14 @@ function projector() {
   if (change) change.catch(() => {});  // a frame may not be allowed to fill the screen: larger it is anyway
 }
 
+const player = new Player(one("[data-go=play]"), ["play", "pause"], () => +one("#speed").value, () => { show(at + 1); return at < steps.length - 1 && !question; });
+
 function play() {
   if (at === steps.length - 1) show(0);
-  timer = setTimeout(() => { show(at + 1); at < steps.length - 1 && !question ? play() : pause(); }, +one("#speed").value);
-  setPlaying(true);
+  player.play();
 }
 
-function pause() {
-  clearTimeout(timer);
-  timer = null;
-  setPlaying(false);
-}
-
-function setPlaying(playing) {
-  const button = one("[data-go=play]");
-  button.textContent = playing ? "❚❚" : "▶";
-  button.ariaLabel = playing ? "pause" : "play";
-}
+const pause = () => player.pause();
 
 // The next step, after the last one the first, of which the name, the sentence or a panel that it is about has the text.
 function find(text) {

@@ -44,7 +44,7 @@ from minispark_stream.lens.view.walk import Key, failed
 from minispark_stream.lens.view.what_if_page import card, what_if_data
 from minispark_stream.lens.view.words import perhaps, short, without_ids
 
-SCRIPTS = ("questions.js", "play_rules.js", "durations.js", "what_if_page.js", "pictures.js", "page.js")
+SCRIPTS = ("questions.js", "play_rules.js", "durations.js", "what_if_page.js", "player.js", "pictures.js", "page.js")
 
 
 def page(

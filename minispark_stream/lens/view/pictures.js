@@ -45,9 +45,8 @@ function addSweep(picture) {
   sweep.className = "sweep";
   sweep.role = "group";
   sweep.ariaLabel = "time in the picture";
-  sweep.innerHTML = `<button>▶</button><input type="range" min="0" max="${ids.length}" value="${ids.length}" aria-label="batches in the picture"><output></output>`;
+  sweep.innerHTML = `<button></button><input type="range" min="0" max="${ids.length}" value="${ids.length}" aria-label="batches in the picture"><output></output>`;
   const [button, slider, words] = sweep.children;
-  let timer = null;
   const set = number => {
     slider.value = number;
     words.textContent = number ? `up to batch ${ids[number - 1]}` : "before the first batch";
@@ -58,16 +57,11 @@ function addSweep(picture) {
       if (now) bringIntoView(picture, now);
     }
   };
-  const setPlaying = playing => {
-    clearInterval(timer);
-    timer = playing ? setInterval(() => { set(+slider.value + 1); if (+slider.value === ids.length) setPlaying(false); }, 1200) : null;
-    button.textContent = playing ? "❚❚" : "▶";
-    button.ariaLabel = playing ? "pause the picture" : "play the picture";
-  };
-  button.addEventListener("click", () => { if (!timer && +slider.value === ids.length) set(0); setPlaying(!timer); });
-  slider.addEventListener("input", () => { setPlaying(false); set(+slider.value); });
+  const isAtEnd = () => +slider.value === ids.length;
+  const sweeping = new Player(button, ["play the picture", "pause the picture"], () => 1200, () => { set(+slider.value + 1); return !isAtEnd(); });
+  button.addEventListener("click", () => { if (!sweeping.isPlaying() && isAtEnd()) set(0); sweeping.toggle(); });
+  slider.addEventListener("input", () => { sweeping.pause(); set(+slider.value); });
   picture.before(sweep);
-  setPlaying(false);
   set(ids.length);
   picture.shown = () => set(+slider.value);
 }

@@ -25,7 +25,9 @@ from minispark_stream.lens.view.style import CSS, file_beside
 
 TITLE = "Which rows come out, and when?"
 OPERATORS = ("windows", "dedup", "join", "sessions")
-SCRIPTS = ("play_rules.js", "durations.js", "play_case.js", "play.js", "play_time.js", "play_picture.js", "play_begin.js")
+SCRIPTS = (
+    "play_rules.js", "durations.js", "play_case.js", "play.js", "player.js", "play_time.js", "play_picture.js", "play_begin.js",
+)
 
 
 class Play:

@@ -20,7 +20,7 @@ function toCard(steps) {
 }
 
 one("[name=card]").addEventListener("change", ({ target }) => begin(target.value || textOf(shown)));
-one("[name=until]").addEventListener("input", ({ target }) => { setPlaying(false); setUntil(+target.value < batches.length ? +target.value : null); });
+one("[name=until]").addEventListener("input", ({ target }) => { player.pause(); setUntil(+target.value < batches.length ? +target.value : null); });
 document.querySelectorAll("[data-go]").forEach(button => button.addEventListener("click", BUTTONS[button.dataset.go]));
 document.querySelectorAll("details input").forEach(input => input.addEventListener("focus", () => input.select()));
 document.querySelectorAll(".has-address").forEach(part => { part.hidden = !hasAddress; });
