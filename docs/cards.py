@@ -7,6 +7,7 @@ what is dragged.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,7 @@ class Card:
 
 def anchor(heading: str) -> str:
     """The place of a heading in its page, as GitHub and the site have it."""
-    kept = "".join(c for c in heading.lower() if c.isalnum() or c in " -_")
-    return kept.replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def cards() -> list[Card]:

@@ -25,7 +25,6 @@ A page marks such a part with two comments; what is between them is replaced:
    some, what was measured, when, at which commit, on which machine and by which command.
 12. `metrics`: what monitoring exports, of a query and of a checkpoint.
 13. `rules`: what `check` says of each kind of change, from minispark_stream/tools/operations/check/rules.toml.
-
 14. `cards`: the cards of docs/cards.toml, see docs/cards.py.
 
 It also writes docs/play.html, the page to play with and its cards, as a file that opens from disk.
@@ -49,6 +48,7 @@ from typing import Any
 
 import pyspark
 
+from docs.cards import anchor
 from docs.cards import page as page_to_play_with
 from docs.cards import sections as cards
 from minispark_stream.tools.course import LESSONS
@@ -441,7 +441,7 @@ def estimate() -> Iterator[str]:
 def symptoms_contents() -> Iterator[str]:
     yield _line("what you see", "", "entries")
     yield _line(*["---"] * 3)
-    yield from (_line(f"[{one.title}](#{_anchor(one.title)})", one.about, str(len(one.symptoms))) for one in groups())
+    yield from (_line(f"[{one.title}](#{anchor(one.title)})", one.about, str(len(one.symptoms))) for one in groups())
 
 
 def symptoms_page() -> Iterator[str]:
@@ -459,11 +459,6 @@ def symptoms_page() -> Iterator[str]:
 
 def _page_link(see: str) -> str:
     return f"[notebook {see}](../notebooks/{NOTEBOOKS[see]})" if see.isdigit() else f"[{see}]({see}.md)"
-
-
-def _anchor(title: str) -> str:
-    """As GitHub and the site make it from a heading."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def symptoms_prelude() -> Iterator[str]:

@@ -12,16 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minispark_stream.testing import stream_test
-from tests.conformance.spark_suites import (  # noqa: F401 - each brings its cases
-    aggregation,
-    arbitrary_state,
-    deduplication,
-    event_time,
-    joins,
-    queries,
-    sessions,
-    several_operators,
-)
 from tests.conformance.spark_suites.cases import CASES, Test
 
 

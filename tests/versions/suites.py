@@ -18,16 +18,6 @@ from pathlib import Path
 
 from minispark_stream.engine.spark_versions import parsed
 from minispark_stream.testing import stream_test
-from tests.conformance.spark_suites import (  # noqa: F401 - each brings its cases
-    aggregation,
-    arbitrary_state,
-    deduplication,
-    event_time,
-    joins,
-    queries,
-    sessions,
-    several_operators,
-)
 from tests.conformance.spark_suites.cases import CASES
 from tests.versions.play import session
 
