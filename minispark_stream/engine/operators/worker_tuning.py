@@ -72,7 +72,7 @@ def acknowledged(batches: Iterable[T]) -> Iterator[T]:
 
 
 def written_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """(3) What a long task emits; the worker writes all of it at once."""
+    """(3) What a long task emits before it waits; the worker writes all of it at once."""
     for batch in batches:
         yield batch
         yield batch.slice(0, 0)

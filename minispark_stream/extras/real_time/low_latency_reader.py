@@ -115,13 +115,15 @@ class LowLatencyReaderTask:
                     assert isinstance(entry, ContinuousRows)
                     tables.append(rows_of_data(entry.rows, pushes.schema, self.schema))
                     offset, count = entry.offset, count + len(entry.rows)
-                if reader.is_empty():
+                is_empty = reader.is_empty()
+                if is_empty:
                     if self.follows and len(passed) < MOST_WAYS:
                         name = f"{self.source}.{number}.{len(passed)}"
                         passed.append(now(name, READ, number, _shown(entries)))
                         pushes = push_rows(self.schema, self.pushes, name)
                     tables.append(pushes)
-                yield from written_out(pa.concat_tables(tables).combine_chunks().to_batches())  # (2)
+                rows = pa.concat_tables(tables).combine_chunks().to_batches()
+                yield from written_out(rows) if is_empty else rows  # (2)
         finally:
             reader.close()
         self.reports.add([PartitionEnd(self.source, number, offset, count), *passed])  # (3)
