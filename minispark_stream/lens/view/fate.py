@@ -17,7 +17,6 @@ The tasks reported what happened (lens/trace/fates.py); this module only puts it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -51,7 +50,7 @@ from minispark_stream.lens.view.words import (
     plain,
     plural,
     row_words,
-    short,
+    source_words,
     time_words,
     two_clocks,
 )
@@ -80,8 +79,8 @@ class RowFate:
         return "\n".join([row_words(self.row), *(one_line(f"  {name.ljust(width)}{words}") for name, words in self.stations)])
 
     def _repr_html_(self) -> str:
-        lines = table(("", ""), [("", (escape(name), escape(words))) for name, words in self.stations])
-        return card(escape(row_words(self.row)), lines)
+        lines = [("", (f"<span class='whole'>{escape(name)}</span>", escape(words))) for name, words in self.stations]
+        return card(escape(row_words(self.row)), table(("", ""), lines))
 
 
 @dataclass(frozen=True)
@@ -131,8 +130,7 @@ def _stations(found: Fates, fate: Fate) -> Iterator[tuple[str, str]]:
     if fate.file:
         yield "file", str(fate.file).rsplit("/", 1)[-1]
     start, end = fate.batch.offsets.get(fate.source, (None, None))
-    source = short(re.sub(r"^\d+: ", "", fate.source))
-    yield "offset", f"{source}: after {offset_words(start)} up to {offset_words(end)}"
+    yield "offset", f"{source_words(fate.source)}: after {offset_words(start)} up to {offset_words(end)}"
     yield "batch", str(fate.batch.batch_id)
     if fate.event_ms is not None:
         yield "event time", event_time(fate, fate.event_ms)

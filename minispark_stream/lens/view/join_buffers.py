@@ -22,7 +22,7 @@ from typing import Any
 from minispark_stream.lens.trace.facts import OperatorFacts
 from minispark_stream.lens.trace.fates import KEPT, LATE, Fate, Fates
 from minispark_stream.lens.trace.values import as_map, name_of
-from minispark_stream.lens.view.words import plain, row_words, short_clock
+from minispark_stream.lens.view.words import plain, row_words, short_clock, source_words
 
 MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a batch
 
@@ -106,7 +106,7 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
         tuple(_bound(batch.operators.get(join.operator_id), side) for batch in found.batches[first:]) for side in (0, 1)
     )
     return Buffers(
-        title=f"operator {join.operator_id}: {join.join_type} join",
+        title=f"operator {join.operator_id}: {join.join_type} join{_of_sources(sides)}",
         batch_ids=tuple(batch.batch_id for batch in found.batches[first:]),
         left=tuple(lanes[0][n] for n in shown[0]),
         right=tuple(lanes[1][n] for n in shown[1]),
@@ -117,6 +117,14 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
         left_out=len(drawn) - len(few),
         is_told=all(one.told is not None for batch in found.batches if (one := batch.operators.get(join.operator_id))),
     )
+
+
+def _of_sources(sides: Sequence[Sequence[Fate]]) -> str:
+    """Which source is which side, if each side has one of its own."""
+    left, right = ({fate.source for fate in side} for side in sides)
+    if len(left) != 1 or len(right) != 1 or left == right:
+        return ""
+    return f" of {source_words(*left)} (left, above) and {source_words(*right)} (right, below)"
 
 
 def _lane(found: Fates, fate: Fate) -> Lane:

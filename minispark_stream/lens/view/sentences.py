@@ -19,7 +19,7 @@ from minispark_stream.lens.trace.measured import Measured, measured
 from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, entry_metadata
 from minispark_stream.lens.view.walk import failed
-from minispark_stream.lens.view.words import delay_words, number, offset_words, plain, plural, short, time_words
+from minispark_stream.lens.view.words import delay_words, number, offset_words, plain, plural, short, source_words, time_words
 
 Values = Mapping[str, Any]
 
@@ -215,8 +215,7 @@ def deleted_words(outs: Values) -> str:
 
 
 def _source(ins: Values) -> str:
-    """A source without its number."""
-    return short(re.sub(r"^\d+: ", "", plain(ins.get("source"))))
+    return source_words(plain(ins.get("source")))
 
 
 _SENTENCES: dict[str, Callable[[Values, Values], str]] = {

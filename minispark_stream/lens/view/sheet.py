@@ -80,6 +80,8 @@ class Sheet:
         self._axes.axis("off")
         self._paragraph(title, 14, bold=True)  # (1)
         self.top += 6
+        if self.width > CELL + 1:
+            caption += " Where this is wider than its place, scroll it sideways."
         self._paragraph(caption, 10, ink=GREY)
         entries = [(look, says) for look, says, is_there in legend if is_there]
         self._legend(entries)

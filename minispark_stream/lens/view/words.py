@@ -45,6 +45,11 @@ def short(text: str) -> str:
     return _PATH.sub(r"\1", text)
 
 
+def source_words(source: str) -> str:
+    """A source of a query without its number: `0: FileStreamSource[/data/clicks]` -> `FileStreamSource[clicks]`."""
+    return short(re.sub(r"^\d+: ", "", source))
+
+
 def without_ids(plan: str) -> str:
     """A plan without the ids that are new in every run: `count#12L` -> `count`."""
     return _UUID.sub("", _EXPRESSION_ID.sub("", plan))

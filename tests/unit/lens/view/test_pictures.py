@@ -114,7 +114,7 @@ def of_left(minutes: int, key: str) -> Arrival:
 
 
 def of_right(minutes: int, key: str) -> Arrival:
-    return row(minutes, {"field0": key}, minutes, side=1, row={"rt": said(minutes), "rk": key})
+    return row(minutes, {"field0": key}, minutes, side=1, row={"rt": said(minutes), "rk": key}) | {"source": "1: FileStreamSource[/in/right]"}
 
 
 JOIN = trace(
@@ -126,7 +126,8 @@ JOIN = trace(
 
 def test_a_row_of_a_join_has_a_lane_until_it_is_evicted_and_a_line_to_each_partner() -> None:
     (one,) = buffers(fates(JOIN))
-    assert one.title == "operator 0: LeftOuter join" and one.leaves_ms == ((None, None, at(7)), (None, None, None))
+    assert one.title == "operator 0: LeftOuter join of FileStreamSource[in] (left, above) and FileStreamSource[right] (right, below)"
+    assert one.leaves_ms == ((None, None, at(7)), (None, None, None))
     assert [(lane.label, lane.first, lane.last, lane.is_alone, lane.is_late) for lane in one.left] == [
         ("x 12:00", 0, 2, False, False), ("y 12:02", 0, 2, True, False), ("x 12:01", 2, 2, False, True),
     ]
