@@ -6,7 +6,7 @@ import io
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -26,10 +26,14 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one variant: ms per trigger after the warm-up, and the batches: (batchId, rows, rows of state)."""
+    """One run of one variant: ms per trigger after the warm-up, the batches: (batchId, rows, rows of state), and the JVM's collector.
+
+    `collector`: the ms in which the JVM collected garbage, of all triggers, divided by their number.
+    """
 
     triggers: list[float]
     work: list[tuple[int, int, int]]
+    collector: float = 0
 
     @property
     def median(self) -> float:
@@ -61,8 +65,9 @@ class Row:
     """What was measured of a workload in one setting, and its goals.
 
     `cold`, `medians`, `runs`: ms per trigger of each variant, in the first round, in those that count, and one by one. `against`: which of
-    Spark's providers was faster; the first ratio is that of the model to it. `agreed`: whether the last rounds did. `others`: how
-    many cores other programs had meanwhile, None where nobody looked.
+    Spark's providers was faster; the first ratio is that of the model to it. `agreed`: whether each engine stood still in the last
+    rounds. `others`: how many cores other programs had meanwhile, None where nobody looked. `collector`: the ms of a trigger in which the
+    JVM collected garbage, for each variant.
     """
 
     workload: str
@@ -76,6 +81,7 @@ class Row:
     runs: dict[str, list[list[float]]]
     ratios: list[Ratio]
     distance: float | None = None
+    collector: dict[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> Ratio:
@@ -95,6 +101,7 @@ def table(rows: Sequence[Row]) -> pd.DataFrame:
     lines = {
         row.workload: {name: f"{ms:,.0f}" for name, ms in row.medians.items()}
         | {f"cold {name}": f"{row.cold[name]:,.0f}" for name in ("spark", "model") if name in row.cold}
+        | {f"gc {name}": f"{row.collector[name]:,.0f}" for name in ("spark", "model") if name in row.collector}
         | {f"{ratio.over} / {'spark' if ratio.under == row.against else ratio.under}": str(ratio) for ratio in row.ratios}
         | {"goal": f"{row.goal}" + (f", {row.distance}" if row.distance else ""), "note": note(row)}
         for row in rows
@@ -104,7 +111,7 @@ def table(rows: Sequence[Row]) -> pd.DataFrame:
 
 def note(row: Row) -> str:
     """What is to be known of a row before it is believed."""
-    said = [] if row.agreed else ["the rounds do not agree"]
+    said = [] if row.agreed else ["did not stand still"]
     if row.others is not None and row.others > DISTURBED:
         said.append(f"disturbed: others had {row.others:.1f} cores")
     return ", ".join(said)

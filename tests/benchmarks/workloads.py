@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,32 +164,29 @@ def without_duplicates(of: dict[str, DataFrame]) -> DataFrame:
     return of["events"].withWatermark("time", "2 minutes").dropDuplicatesWithinWatermark(["key"])
 
 
-def session_windows(of: dict[str, DataFrame]) -> DataFrame:
-    return of["events"].withWatermark("time", "1 minute").groupBy(F.session_window("time", "10 seconds"), "key").count()
+def session_windows(of: dict[str, DataFrame], delay: str = "1 minute", gap: str = "10 seconds") -> DataFrame:
+    return of["events"].withWatermark("time", delay).groupBy(F.session_window("time", gap), "key").count()
 
 
-JOIN_MINUTES = 10
-
-
-def clicks_and_impressions(n: int, rows: int, rng: np.random.Generator) -> dict[str, Columns]:
-    """Half of the clicks belong to an impression of the same ten minutes, a quarter to one of the ten minutes before, the rest to none."""
+def clicks_and_impressions(n: int, rows: int, rng: np.random.Generator, minutes: int = 10) -> dict[str, Columns]:
+    """Half of the clicks belong to an impression of the same trigger, a quarter to one of the trigger before, the rest to none."""
     ids = n * rows + rng.permutation(rows)
     clicked = [rng.permutation(ids)[: rows // 2], rng.permutation(ids)[: rows // 4] - rows]
     nobody = -1 - n * rows - np.arange(rows - rows // 2 - rows // 4) - rows
     texts = pa.array([f"text {i % 1000}" for i in range(rows)])
     found = {}
     for source, keys in (("impressions", ids), ("clicks", np.concatenate([*clicked, nobody]))):
-        seconds = (n + rng.random(rows)) * JOIN_MINUTES * 60
+        seconds = (n + rng.random(rows)) * minutes * 60
         found[source] = {"id": keys, "time": times(seconds), "text": texts}
     return found
 
 
-def outer_join(of: dict[str, DataFrame]) -> DataFrame:
+def outer_join(of: dict[str, DataFrame], delay: str = "10 minutes", reach: str = "10 minutes") -> DataFrame:
     def side(name: str, prefix: str) -> DataFrame:
         renamed = of[name].select(*(F.col(column).alias(prefix + column) for column in ("id", "time", "text")))
-        return renamed.withWatermark(f"{prefix}time", f"{JOIN_MINUTES} minutes")
+        return renamed.withWatermark(f"{prefix}time", delay)
 
-    condition = f"iid = cid AND ctime >= itime AND ctime <= itime + interval {JOIN_MINUTES} minutes"
+    condition = f"iid = cid AND ctime >= itime AND ctime <= itime + interval {reach}"
     return side("impressions", "i").join(side("clicks", "c"), F.expr(condition), "leftOuter")
 
 
@@ -221,4 +219,15 @@ WORKLOADS = (
              mode="append", triggers=8),
     Workload("join-200k", "2 x 200,000 rows: the same join", 200_000, clicks_and_impressions, outer_join, 0.7, distance=4,
              mode="append", triggers=5, warm_up=2),
+)
+# what the settings with a shape have beside those above: sessions that end soon, a join that reaches back 90 seconds
+SHORT_SESSIONS = partial(session_windows, delay="30 seconds", gap="20 seconds")
+SHORT_JOIN = partial(outer_join, delay="30 seconds", reach="90 seconds")
+MORE_WORKLOADS = (
+    Workload("short-sessions", "200,000 rows a minute, 50,000 keys: counts of sessions, a gap of 20 s, a delay of 30 s", 200_000,
+             lambda n, rows, rng: events(n, rows, rng, 50_000), SHORT_SESSIONS, 0.6, mode="append"),
+    Workload("short-join-20k", "2 x 20,000 rows a minute: a left outer join with a range of 90 s", 20_000,
+             partial(clicks_and_impressions, minutes=1), SHORT_JOIN, 0.5, mode="append"),
+    Workload("short-join-200k", "2 x 200,000 rows a minute: the same join", 200_000,
+             partial(clicks_and_impressions, minutes=1), SHORT_JOIN, 0.6, mode="append"),
 )
