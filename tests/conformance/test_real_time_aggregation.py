@@ -89,7 +89,7 @@ def test_rows_reports_and_state_are_equal(engines: dict[str, Any], tmp_path: Pat
             ],
             "removed": sum(one["stateOperators"][0]["numRowsRemoved"] for one in running.recentProgress),
             "metadata": (folder / "checkpoint/state/0/_metadata/metadata").read_text(),
-            "files": [file for file in state_files(folder) if file.startswith("0/0/1")],
+            "files": [file for file in state_files(folder) if file == "0/0/1"],
         }
     assert found["model"] == found["spark"]
     assert found["model"]["rows"]

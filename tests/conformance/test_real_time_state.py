@@ -42,13 +42,18 @@ ROCKSDB_WITH_IDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def two_slots(spark: SparkSession, mini: MiniSparkSession) -> Iterator[None]:
-    """One task that reads, and one that has state. Both slots must be free: Spark does not wait for the job that starts workers."""
+def wait_for_slots(spark: SparkSession, number: int) -> None:
+    """All slots must be free: Spark does not wait for the job that starts workers."""
     for thread in threading.enumerate():
         if thread.name == "start Python workers":
             thread.join()
-    wait_for(lambda: free_slots(spark) == 2)
+    wait_for(lambda: free_slots(spark) == number)
+
+
+@pytest.fixture(autouse=True)
+def two_slots(spark: SparkSession, mini: MiniSparkSession) -> Iterator[None]:
+    """One task that reads, and one that has state."""
+    wait_for_slots(spark, 2)
     with confs_set(spark, {**SHORT_BATCHES, "spark.sql.shuffle.partitions": "1"}):
         yield
 
@@ -100,7 +105,7 @@ def test_logs_and_reports_are_equal(engines: dict[str, Any], tmp_path: Path) -> 
             "state": {k: v for k, v in operator.items() if not k.endswith("TimeMs") and k not in ("customMetrics", "memoryUsedBytes")},
             "duplicates": operator["customMetrics"]["numDroppedDuplicateRows"],
             "metadata": (folder / "checkpoint/state/0/_metadata/metadata").read_text(),
-            "files": [name for name in state_files(folder) if name.startswith("0/0/1")],
+            "files": [name for name in state_files(folder) if name == "0/0/1"],
         }
     assert found["model"] == found["spark"]
     assert found["model"]["rows"] == [{"k": "a", "twice": 2}, {"k": "b", "twice": 4}, {"k": "c", "twice": 10}]
@@ -282,8 +287,17 @@ def test_a_checkpoint_of_format_1_is_refused(engines: dict[str, Any], spark: Spa
     assert found["model"][1][0] == "v1"
 
 
-def test_what_only_the_model_refuses(mini: MiniSparkSession, tmp_path: Path) -> None:
-    with confs_set(mini, {f"{MODE}.allowlistCheck": "false"}):
-        query = start(LowLatencyMemoryStream(mini, SCHEMA).to_df().repartition(1).dropDuplicates(["k"]), tmp_path)
-        with pytest.raises(StreamingQueryException, match="minispark_stream cannot run Repartition in a query with state"):
+ONLY_THE_MODEL_REFUSES: dict[str, tuple[str, Any]] = {
+    "Repartition in a query with state": ("realTimeMode.allowlistCheck", lambda rows: rows.repartition(1).dropDuplicates(["k"])),
+    "an aggregation of the results": ("unsupportedOperationCheck", lambda rows: rows.groupBy("k").count().groupBy("count").count()),
+}
+
+
+@pytest.mark.parametrize("what", ONLY_THE_MODEL_REFUSES)
+def test_what_only_the_model_refuses(mini: MiniSparkSession, tmp_path: Path, what: str) -> None:
+    """Spark refuses it, too, unless a check is off."""
+    check, build = ONLY_THE_MODEL_REFUSES[what]
+    with confs_set(mini, {f"spark.sql.streaming.{check}": "false"}):
+        query = start(build(LowLatencyMemoryStream(mini, SCHEMA).to_df()), tmp_path)
+        with pytest.raises(StreamingQueryException, match=f"minispark_stream cannot run {what}"):
             query.awaitTermination(60)

@@ -9,8 +9,9 @@ task with the state is at the beginning of its pipeline, and what has been merge
    batch are dropped.
 2. The task emits a *group* for each row that has come: the buffers in the state, those of the rows before it with the same key,
    and its own. Groups have numbers, and Spark merges rows of the same number.
-3. Once more for each key, it emits the last group, as control rows. They pass all operators up to the writer, which sends the
-   merged buffers back (`StateFromEnd`). The task puts them into the state, and only then takes more rows.
+3. Once more for each key, it emits the last group, as control rows. They pass all operators up to the end of the pipeline, the
+   writer or a sender, which sends the merged buffers back (`StateFromEnd`). The task puts them into the state, and only then
+   takes more rows.
 4. At the end of the batch, groups that are not after the eviction watermark are removed, and the state is committed.
 
     state a -> 5, rows a 1, b 2, a 3      groups 0: a 5, a 1     1: b 2     2: a 5, a 1, a 3
@@ -124,16 +125,25 @@ def _rounds(keys: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class StateFromEnd:
-    """(3) What the writer does with control rows that come back; it passes the rows of data on."""
+    """(3) What the end of a pipeline does with control rows that come back. It passes all others on, with the control column
+    that they had before.
+
+    Attributes:
+        channel: that of the aggregation.
+        control: the position of the control column at this end.
+    """
 
     channel: Channel
+    control: int
 
     def __call__(self, partition: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         way_back: WayBack | None = None
         for batch in batches:
-            control = batch.column(batch.num_columns - 1)
-            comes_back = control.filter(pc.fill_null(pc.equal(pc.struct_field(control, [0]), _COMES_BACK), False))
-            if len(comes_back):
+            both = batch.column(self.control)
+            control = pc.struct_field(both, [0])
+            comes_back = pc.fill_null(pc.equal(control, _COMES_BACK), False)
+            if pc.any(comes_back).as_py():
                 way_back = way_back or WayBack(self.channel.switchboard, self.channel.operator_id, partition)
-                way_back.send(pa.RecordBatch.from_struct_array(pc.struct_field(comes_back, [1])))
-            yield batch.filter(control.is_null())
+                way_back.send(pa.RecordBatch.from_struct_array(pc.struct_field(both.filter(comes_back), [1])))
+            name = batch.schema.field(self.control).name
+            yield batch.set_column(self.control, name, control).filter(pc.invert(comes_back))

@@ -71,6 +71,7 @@ class Written:
 
 
 Reports = Accumulator[list[Any]]
+AtEnd = Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # the rows of a partition without what comes back
 
 
 def first_attempt() -> TaskContext:  # (5)
@@ -144,7 +145,7 @@ class RealTimeWriterTask:
     write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
     batch_id: int
     reports: Reports
-    of_state: Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
+    of_state: AtEnd | None = None
     follows: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # (4)
@@ -152,10 +153,10 @@ class RealTimeWriterTask:
         assert context is not None
         count, partition, passed = 0, context.partitionId(), list[Passed]()
         batches = acknowledged(batches)
-        if self.follows:
-            batches = noted(batches, partition, passed)
         if self.of_state is not None:
             batches = self.of_state(partition, batches)
+        if self.follows:
+            batches = noted(batches, partition, passed)
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count

@@ -20,9 +20,12 @@ An aggregation has three parts, as in micro-batches, but each works row by row (
     SendingTask
       partial [k, number]          makes buffers of each row
 
+What comes back does so from the end of the pipeline. This is the writer or, below another stateful operator, a sender; above
+that, the control rows are as they were.
+
 Differs from Spark: if there are not enough free slots, Spark says so at once. Here the job waits for ten seconds, because the
-model's own short jobs, which start Python workers, may be about to end. dropDuplicates above
-an aggregation is refused.
+model's own short jobs, which start Python workers, may be about to end. An
+aggregation of the results of another one, which Spark refuses if `unsupportedOperationCheck` is on, is refused in any case.
 Shown by tests/conformance/test_real_time_state.py::test_what_is_refused.
 """
 
@@ -108,14 +111,15 @@ class Pipelines:
         return self._tasks[operator.operator_id]
 
     def send(
-        self, context: BatchContext, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int
+        self, context: BatchContext, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int,
+        of_state: StateFromEnd | None,
     ) -> int:
         """(1) Send the rows of a physical plan to the partition of their keys; returns how many tasks do so."""
         numbered = with_partition(self._session, rows, keys, partitions)
         if channel.operator_id not in self._sending:
             schema = expressions.struct_type(scala.items(numbered.output()))
             self._sending[channel.operator_id] = MapPartitions(self._session, schema, _NOTHING, self._nothing)
-        sent = context.map_partitions(self._sending[channel.operator_id], numbered, SendingTask(channel, partitions))
+        sent = context.map_partitions(self._sending[channel.operator_id], numbered, SendingTask(channel, partitions, of_state))
         self.senders.append(context.leaf(sent).rdd())
         return int(self.senders[-1].getNumPartitions())
 
@@ -145,15 +149,10 @@ class PipelinedExecution(IncrementalExecution):
         pipelines.begin_batch()
         self._with_way_back: JavaObject = None  # the column of the control rows above an aggregation
         self._comes_back = StructType()
-        self.of_state: StateFromEnd | None = None
+        self.comes_back_from_end: Channel | None = None
         super().__init__(template, batch, new_data)
 
     def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
-        if isinstance(node, StatefulOperator) and self.of_state is not None:
-            raise AnalysisException(
-                message="minispark_stream cannot run a stateful operator above an aggregation in real-time mode, because the "
-                "writer must send back what is merged. Use a trigger with micro-batches for this query."
-            )
         if isinstance(node, StreamingDeduplicate):
             return self._deduplicate(node, children[0])
         if isinstance(node, StreamingAggregation):
@@ -165,13 +164,24 @@ class PipelinedExecution(IncrementalExecution):
     @cached_property
     def next_batch(self) -> DataFrame:
         """The rows of the batch, with what comes back to an aggregation."""
-        if self.of_state is None:
+        if self.comes_back_from_end is None:
             return super().next_batch
         schema = expressions.python_schema(self.template.schema)
         schema.fields[-1].dataType = self._comes_back
         return plans.rdd_frame(self.batch.session, self._rows, expressions.java_schema(self.batch.session, schema))
 
+    def _send(self, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int) -> int:
+        """Send rows to an operator; what comes back to an aggregation below it comes from the senders."""
+        below, self.comes_back_from_end, self._with_way_back = self.comes_back_from_end, None, None
+        of_state = None if below is None else StateFromEnd(below, channel.control)
+        return self._pipelines.send(self.batch, channel, rows, keys, partitions, of_state)
+
     def _aggregate(self, operator: StreamingAggregation, child: JavaObject) -> JavaObject:
+        if self.comes_back_from_end is not None:
+            raise AnalysisException(
+                message="minispark_stream cannot run an aggregation of the results of another one in real-time mode, because "
+                "what comes back to the first one would become a group of the second one. Use a trigger with micro-batches."
+            )
         session, context, stages = self.batch.session, self.batch, self._pipelines
         rows = with_number(session, context.rows(child), stages.number_id)
         number = rows.output().last()
@@ -187,7 +197,7 @@ class PipelinedExecution(IncrementalExecution):
         task = LowLatencyAggregate(
             **vars(operator.of_batch(context, operator.save, tasks, output_mode=context.output_mode)),
             channel=channel,
-            senders=stages.send(context, channel, new, list(operator.shuffle_keys), partitions),
+            senders=self._send(channel, new, list(operator.shuffle_keys), partitions),
         )
         empty = physical.scan(session, empty_partitions(session, partitions), new.output())
         refusal = operator.refusal(session, context.output_mode)
@@ -199,7 +209,7 @@ class PipelinedExecution(IncrementalExecution):
         self._with_way_back = scala.companion(session, "AttributeMap").apply(from_to)
         of_state = in_arrow(StructType([*operator.keys.fields, *operator.values.fields]))
         self._comes_back = StructType().add("_0", StringType()).add("_1", expressions.positional(of_state))
-        self.of_state = StateFromEnd(channel)
+        self.comes_back_from_end = channel
         final = over(operator.final.rewriteAttrs(self._with_way_back), with_both, emits_number=False)
         return context.leaf(final)
 
@@ -213,7 +223,7 @@ class PipelinedExecution(IncrementalExecution):
             **vars(operator.of_batch(context, operator.task, operator.tasks)),
             channel=channel,
             pushes=self._pipelines.pushes,
-            senders=self._pipelines.send(context, channel, rows, [columns[i] for i in operator.task.positions], partitions),
+            senders=self._send(channel, rows, [columns[i] for i in operator.task.positions], partitions),
         )
         empty = physical.scan(session, empty_partitions(session, partitions), rows.output())
         refusal = several_event_times(session, operator.event_times)

@@ -73,6 +73,7 @@ from minispark_stream.extras.async_progress_tracking.async_progress_tracking_mic
 )
 from minispark_stream.extras.continuous.epoch_markers import NoWayThrough, with_control_rows
 from minispark_stream.extras.continuous.queued_data_reader import AT_ONCE
+from minispark_stream.extras.real_time.low_latency_aggregate import StateFromEnd
 from minispark_stream.extras.real_time.low_latency_reader import (
     BATCH_END_KEY,
     PUSHES,
@@ -215,7 +216,8 @@ class RealTimeMode(MicroBatchExecution):
         if not self._pushes:
             rows = rows.select("*", F.lit(None).cast("string"))
         columns = [f"_{i}" for i in range(len(rows.columns))]
-        of_state = execution.of_state if isinstance(execution, PipelinedExecution) else None
+        channel = execution.comes_back_from_end if isinstance(execution, PipelinedExecution) else None
+        of_state = None if channel is None else StateFromEnd(channel, len(columns) - 1)
         writer = RealTimeWriterTask(self.write.write, batch_id, self.reports, of_state, self.observer.wants_told)
         written = rows.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))
         return self._pipelines.whole_job(written) if self._pipelines else written

@@ -39,7 +39,7 @@ from minispark_stream.engine.operators.state_task import StateTask, Stopwatch, o
 from minispark_stream.engine.operators.worker_tuning import acknowledged, tune_worker, written_out
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.real_time.channel import Receiver, Sender
-from minispark_stream.extras.real_time.low_latency_reader import Reports, first_attempt
+from minispark_stream.extras.real_time.low_latency_reader import AtEnd, Reports, first_attempt
 from minispark_stream.extras.real_time.ways import COMPUTED, RECEIVED, Passed, names_of_rows, now
 from minispark_stream.extras.rpc import RpcEndpointRef
 
@@ -61,17 +61,22 @@ class Channel:
 
 @dataclass(frozen=True)
 class SendingTask:
-    """(1) The function that `mapInArrow` runs; the last column of the rows is the partition. Nothing comes out of it."""
+    """(1) The function that `mapInArrow` runs; the last column of the rows is the partition. Nothing comes out of it.
+
+    `of_state` is what the end of a pipeline does for an aggregation in it (low_latency_aggregate.py).
+    """
 
     channel: Channel
     partitions: int
+    of_state: AtEnd | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first_attempt()
         number, rows = own_partition(batches)
         channel, passed = self.channel, list[Passed]()
         sender = Sender(channel.switchboard, channel.operator_id, self.partitions)
-        for batch in acknowledged(rows):
+        batches = acknowledged(rows)
+        for batch in batches if self.of_state is None else self.of_state(number, batches):
             names = names_of_rows(batch.column(channel.control)) if channel.follows is not None else []
             for partition, part, of_part in _by_partition(batch, channel.control, names):
                 passed += (now(name, COMPUTED, number) for name in of_part)

@@ -50,9 +50,7 @@ def now(name: str, place: str, partition: int, rows: str = "") -> Passed:
 
 
 def names_in(control: pa.Array) -> list[str]:
-    """The names after a PUSH in a column of control rows, each once; such a value may be the first field of a struct."""
-    if pa.types.is_struct(control.type):
-        control = pc.struct_field(control, [0])
+    """The names after a PUSH in a column of control rows, each once."""
     named = control.filter(pc.fill_null(pc.greater(pc.binary_length(control), len(PUSH)), False))
     return list(dict.fromkeys(name for one in named.to_pylist() for name in one[len(PUSH):].split(" ")))
 

@@ -100,12 +100,12 @@ def test_what_comes_back_goes_to_the_task_and_rows_go_on() -> None:
     receiver = Receiver(switchboard.ref, 0, 1, 1, OUTPUT)
     state = pa.struct([("_0", pa.string()), ("_1", pa.int64())])
     control = pa.array(
-        [None, {"_0": "comes back", "_1": {"_0": "a", "_1": 9}}, {"_0": "-", "_1": {"_0": "a", "_1": 9}}],
+        [None, {"_0": "comes back", "_1": {"_0": "a", "_1": 9}}, {"_0": "--", "_1": {"_0": "a", "_1": 9}}],
         pa.struct([("_0", pa.string()), ("_1", state)]),
     )
-    batch = pa.RecordBatch.from_arrays([pa.array([9, None, None]), control], ["sum", "control"])
-    [rows] = StateFromEnd(Channel(switchboard.ref, 0, 1))(1, iter([batch]))
-    assert rows.to_pydict() == {"sum": [9], "control": [None]}
+    batch = pa.RecordBatch.from_arrays([pa.array([9, None, None]), control, pa.array([0, 1, 1])], ["sum", "control", "partition"])
+    [rows] = StateFromEnd(Channel(switchboard.ref, 0, 1), 1)(1, iter([batch]))
+    assert rows.to_pydict() == {"sum": [9, None], "control": [None, "--"], "partition": [0, 1]}
     assert [one.to_pydict() for one in receiver.merged(1)] == [{"_0": ["a"], "_1": [9]}]
     receiver.close()
     switchboard.stop()
