@@ -107,6 +107,13 @@ def test_a_condition_on_both_sides(compare: Compare, how: str) -> None:
     compare(joined(how, f"{WITHIN} AND (v + rv) % 2 = 1"), FEED)
 
 
+@pytest.mark.parametrize("how", KINDS)
+def test_new_rows_that_are_put_aside_while_spark_filters_their_pairs(compare: Compare, how: str) -> None:
+    """With this conf, the model takes any number of new rows for many."""
+    confs = {"spark.sql.streaming.stateStore.maxRowsInDict": "0"}
+    compare(joined(how, f"{WITHIN} AND v > 2 AND (v + rv) % 2 = 1"), FEED, restart_after=(2,), confs=confs)
+
+
 def test_without_a_watermark_all_rows_are_kept(compare: Compare) -> None:
     compare(joined("inner", "k = rk", None), FEED)
 

@@ -64,7 +64,7 @@ def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> Mas
 
 def state_not_after(schema: StructType, rows: Sequence[bytes], event_time: EventTime, watermark_ms: int) -> Mask:  # (1)
     """`not_after` for rows of the state, of which only the event time is decoded."""
-    return not_after(UnsafeRowCodec(schema).decode(rows, only=event_time.position), event_time, watermark_ms)
+    return not_after(UnsafeRowCodec(schema).decode(rows, only=[event_time.position]), event_time, watermark_ms)
 
 
 def is_late(rows: pa.RecordBatch, event_time: EventTime | None, late_ms: int) -> Mask:  # (2)

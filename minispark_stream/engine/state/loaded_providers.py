@@ -178,11 +178,17 @@ def tickets_of_workers() -> str | None:
 
     None if this process is not a worker of Spark, or if processes may not open each other's files on this machine.
     """
-    folder, _, _ = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")
-    is_worker = any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
-    if not folder or not is_worker or not os.access(f"/proc/{os.getppid()}/fd", os.R_OK | os.X_OK):
+    folder = folder_of_executor()
+    if folder is None or not os.access(f"/proc/{os.getppid()}/fd", os.R_OK | os.X_OK):
         return None
     return f"{folder}/minispark_stream-state"
+
+
+def folder_of_executor() -> str | None:
+    """The folder in which the executor of this worker keeps its blocks; None if this process is not a worker of Spark."""
+    folder, _, _ = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")
+    is_worker = any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
+    return folder if folder and is_worker else None
 
 
 LOADED_PROVIDERS = LoadedProviders(share_of_memory(), tickets_of_workers())

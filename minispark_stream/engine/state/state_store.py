@@ -111,6 +111,7 @@ class StateStoreConf:
     `max_shared_memory_mb` is a conf of this engine: how much memory may be taken by the tables that the workers of an executor
     share (-1: half of the machine's memory, 0: they share none). So is `max_rows_in_dict`: a store with more rows is kept in
     arrays instead of a dict. A batch of half as many rows takes the same time in both; a smaller one is faster in a dict.
+    (A join also puts the new rows of a partition aside if they are more.)
     `new_files` makes the files of a store (None: as the HDFS-backed provider does).
     """
 

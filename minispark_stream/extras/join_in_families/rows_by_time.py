@@ -82,7 +82,7 @@ class JoinSideByTime(JoinSideState):
     def order(self, key: Ints, stored: Sequence[bytes], columns: Columns, new: Ints) -> Ints:  # (3)
         if self._join.key_event_time is not None or self._event_time is None:
             return super().order(key, stored, columns, new)
-        there = self.decode(stored, only=self._event_time.position)
+        there = self.decode(stored, only=[self._event_time.position])
         times = [_micros(there, self._event_time), _micros(columns, self._event_time)[new]]
         return np.lexsort((np.concatenate(times), key))
 

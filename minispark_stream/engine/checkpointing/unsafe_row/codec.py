@@ -10,7 +10,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -66,8 +66,10 @@ class UnsafeRowCodec:
         rows: list[bytes] = pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers).to_pylist()
         return rows
 
-    def decode(self, rows: Sequence[bytes], only: int | None = None, budget: Budget | None = None) -> list[pa.Array]:
-        """The columns of `rows`. With `only`, all columns but this one are None.
+    def decode(
+        self, rows: Sequence[bytes], only: Collection[int] | None = None, budget: Budget | None = None
+    ) -> list[pa.Array]:
+        """The columns of `rows`. With `only`, all columns but these are None.
 
         Raises:
             ValueError: a row is not a row of this schema; the text says which row, and at which byte.

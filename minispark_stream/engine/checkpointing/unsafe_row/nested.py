@@ -14,7 +14,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,14 +101,14 @@ class Struct(Variable):
         return pa.Array.from_buffers(self.arrow, len(start), [bitmap(valid)], children=fields)
 
     def read_fields(
-        self, src: Buffer, start: Ints, size: Ints, row_valid: Mask = None, only: int | None = None
+        self, src: Buffer, start: Ints, size: Ints, row_valid: Mask = None, only: Collection[int] | None = None
     ) -> list[pa.Array]:
         src.check(size >= self.fixed, start, f"too short for {len(self.fields)} fields")
         end = start + size
         any_null = [bool(src.words[(start >> 3) + w].any()) for w in range(self.bits // 8)]
         columns: list[pa.Array] = [None] * len(self.fields)
         for i, t in enumerate(self.fields):
-            if only is not None and i != only:
+            if only is not None and i not in only:
                 continue
             src.take(len(start))
             slot = start + self.bits + 8 * i

@@ -115,7 +115,7 @@ class GroupStateRows:
         """The timeout timestamps of some rows, in milliseconds."""
         if not self.has_timeout or not rows:
             return np.full(len(rows), NO_TIMESTAMP, np.int64)
-        return np.asarray(self._codec.decode(rows, only=1)[1])
+        return np.asarray(self._codec.decode(rows, only=[1])[1])
 
     def encode(self, states: Iterable[tuple[Any, ...] | None], timeouts: Sequence[int]) -> list[bytes]:
         """(3) One row for each state (None for one that was removed) and its timeout timestamp."""

@@ -70,6 +70,14 @@ def pairs_that_match(session: SparkSession, candidates: JavaObject, condition: J
     return scala.java_class(session, "Or")(is_new, condition)
 
 
+def columns_read(condition: JavaObject | None, side: list[JavaObject]) -> frozenset[int]:
+    """The positions of the columns of a side that a condition reads."""
+    if condition is None:
+        return frozenset()
+    read = condition.references()
+    return frozenset(i for i, column in enumerate(side) if read.contains(column))
+
+
 def shifts_ms(session: SparkSession, plan: JavaObject, condition: JavaObject) -> tuple[int | None, int | None]:
     """(2) How far the state watermark of each side is from the watermark, according to the time range in the condition."""
     helper = scala.companion(session, "StreamingJoinHelper")

@@ -18,7 +18,7 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Ints
 from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState
 
 PAIRS_AT_A_TIME = 50_000
+Some = Collection[int] | None  # the positions of some columns; None: all
 NOBODY = -1  # the place of the partner of a row that is emitted without one
 
 
@@ -66,9 +67,10 @@ class Partners:
         """The position of the row at a place of a key."""
         return self._positions[self._begin[key] + place]
 
-    def columns(self, new: Columns) -> Columns:
-        """The columns of this side by position: of all new rows (`new`), then of those from the state."""
-        return list(map(joined, new, self._side.decode(self._stored)))
+    def columns(self, new: Columns, only: Some = None) -> Columns:
+        """The columns of this side by position: of all new rows (`new`), then of those from the state; or only some of them."""
+        stored = self._side.decode(self._stored, only)
+        return [None if old is None else joined(column, old) for column, old in zip(new, stored)]
 
 
 class Meetings:
@@ -125,11 +127,11 @@ class Meetings:
             first.append(new + number * PAIRS_AT_A_TIME)
         return np.concatenate(first)
 
-    def pairs(self, numbers: Iterable[PairNumbers]) -> Iterator[Pairs]:  # (2)
-        """Pairs with their columns."""
+    def pairs(self, numbers: Iterable[PairNumbers], only: tuple[Some, Some] = (None, None)) -> Iterator[Pairs]:  # (2)
+        """Pairs with their columns; all columns but `only` some of each side are None."""
         both = None
         for pairs in numbers:
-            both = both or [self._partners[side].columns(self._rows.columns[side]) for side in (LEFT, RIGHT)]
+            both = both or [self._partners[side].columns(self._rows.columns[side], only[side]) for side in (LEFT, RIGHT)]
             positions = self.partners(pairs)
             is_left = self._rows.side[pairs.row] == LEFT
             left, right = np.where(is_left, pairs.row, positions), np.where(is_left, positions, pairs.row)
@@ -145,4 +147,4 @@ def chunks(pairs: PairNumbers) -> Iterator[PairNumbers]:
 def _take(columns: Columns, positions: Ints) -> Columns:
     """The rows at some positions; nulls for `NOBODY`."""
     at = pa.array(positions, mask=positions < 0)
-    return [column.take(at) for column in columns]
+    return [None if column is None else column.take(at) for column in columns]

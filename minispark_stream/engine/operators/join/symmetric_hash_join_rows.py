@@ -8,11 +8,14 @@ Models: JoinStateWatermarkPredicates, and the rows that OneSideHashJoiner joins 
    how many rows with this key the state has before it when the new row is joined. A partner may also be a new row, because
    those of the side that comes first are in the state by then.
 3. `Join.write` and `write_pairs` make the parts of one table, the new rows first, so that Spark can filter the pairs.
-   `Join.read` takes this table apart again. Of each pair it keeps only the two numbers, because all else is in the rows.
+   `Join.read` takes this table apart again. Of each pair it keeps only the two numbers, because all else is in the rows. So a
+   pair only has the columns that Spark's filter reads.
+4. Many new rows are put aside, and the table has one row that says where (symmetric_hash_join_aside.py).
 
     columns          side    passes   row    partner   keys   left row   right row
     a new row        right   true     null   null      a      null       12:03
     a pair           null    null     0      0         null   12:00      12:03          new row 0 meets left row 0 of its key
+    put aside        ASIDE   null     71     null      null   null       null           new rows under the number 71
 
 Differs from Spark: nothing.
 """
@@ -41,6 +44,7 @@ from minispark_stream.engine.operators.columns import (
     record_batch,
     take,
 )
+from minispark_stream.engine.operators.join.symmetric_hash_join_aside import take_back
 
 # The columns before the keys and the rows. A new row has its side, and whether it fulfils the condition of its own side; a pair
 # has the number of its new row, and the place of the partner.
@@ -52,6 +56,9 @@ TAGS = StructType(
         StructField("partner", LongType()),
     ]
 )
+
+
+ASIDE = 2  # the side of the row that says where the new rows are
 
 
 class JoinSide(NamedTuple):
@@ -66,7 +73,7 @@ class JoinSide(NamedTuple):
     evict_value_ms: int | None
 
 
-class NewRows(NamedTuple):
+class NewRows(NamedTuple):  # (1)
     """The n new rows of a partition: their sides, whether they fulfil the condition of their own side, keys, and columns."""
 
     side: Ints  # n
@@ -110,7 +117,7 @@ class Changes(NamedTuple):
         self.values.append(value)
 
 
-class PairNumbers(NamedTuple):
+class PairNumbers(NamedTuple):  # (2)
     """p pairs: the number of the new row and the place of the partner. All pairs of a row are together."""
 
     row: Ints  # p, below n
@@ -122,7 +129,7 @@ class PairNumbers(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """p pairs with their left and right columns."""
+    """p pairs with their left and right columns; those that nobody asked for are None."""
 
     row: Ints  # p
     partner: Ints  # p
@@ -199,11 +206,20 @@ class Join:
 
     def write_pairs(self, pairs: Pairs) -> pa.RecordBatch:
         """Pairs as a part of the table, to come after all new rows."""
-        n = len(pairs.row)
-        tags = [pa.nulls(n, pa.int64()), pa.nulls(n, pa.bool_())]
         numbers = [pa.array(pairs.row, pa.int64()), pa.array(pairs.partner, pa.int64())]
-        keys = [pa.nulls(n, key) for key in UnsafeRowCodec(self.keys).arrow_types]
-        return record_batch([*tags, *numbers, *keys, *pairs.columns[LEFT], *pairs.columns[RIGHT]], n)
+        return self._table([None, None, *numbers], [*pairs.columns[LEFT], *pairs.columns[RIGHT]], len(pairs.row))
+
+    def write_aside(self, number: int) -> pa.RecordBatch:
+        """(4) The number of new rows that were put aside, as a part of the table instead of them."""
+        nothing = [None] * sum(len(side.row) for side in self.sides)
+        return self._table([pa.array([ASIDE]), None, pa.array([number]), None], nothing, 1)
+
+    def _table(self, tags: Columns, rows: Columns, n: int) -> pa.RecordBatch:
+        """A part of the table without keys, and with nulls for columns that are None."""
+        schemas = TAGS, self.keys, *(side.row for side in self.sides)
+        types = [kind for schema in schemas for kind in UnsafeRowCodec(schema).arrow_types]
+        columns = [*tags, *[None] * len(self.keys), *rows]
+        return record_batch([pa.nulls(n, kind) if column is None else column for column, kind in zip(columns, types)], n)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> tuple[NewRows | None, PairNumbers]:
         """The new rows of a table (None if there are none), and the pairs that the filter has left."""
@@ -217,7 +233,10 @@ class Join:
         pairs = PairNumbers(np.concatenate(row), np.concatenate(partner))
         if not of_rows:
             return None, pairs
-        table = concat(of_rows).columns
+        new = concat(of_rows)
+        if new.column(0)[0].as_py() == ASIDE:  # (4)
+            new = take_back(new.column(2)[0].as_py())
+        table = new.columns
         side, passes = (np.asarray(column) for column in table[:2])
         keys = table[len(TAGS) : len(TAGS) + len(self.keys)]
         return NewRows(side, passes, keys, self.halves(table)), pairs

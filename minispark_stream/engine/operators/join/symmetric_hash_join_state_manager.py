@@ -24,7 +24,7 @@ Shown by tests/conformance/test_stream_stream_joins.py::test_rows_that_the_state
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -134,12 +134,12 @@ class JoinSideState:
     def decode_keys(self, keys: Sequence[bytes]) -> Columns:
         return UnsafeRowCodec(self._keys).decode(keys)
 
-    def decode(self, values: Sequence[bytes], only: int | None = None) -> Columns:
+    def decode(self, values: Sequence[bytes], only: Collection[int] | None = None) -> Columns:
         return self._value_codec.decode(values, only)[:-1]
 
     def is_matched(self, values: Sequence[bytes]) -> Mask:
         """Which of some stored rows have been matched."""
-        return np.asarray(self._value_codec.decode(values, only=self._flag)[self._flag])
+        return np.asarray(self._value_codec.decode(values, only=[self._flag])[self._flag])
 
     # -- changes ------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class JoinSideState:
             if self._skips_nulls:  # Spark looks at all keys
                 nulls = int(self.counts(self.keys()).sum()) - self.num_rows
             rows = self.rows(among)
-            columns = self.decode(rows.values, only=bounds.event_time.position)
+            columns = self.decode(rows.values, only=[bounds.event_time.position])
             gone = self.remove_rows(rows.some(join.value_is_old(side, columns)))
         self.num_evicted = len(gone)
         if bounds.evict_key_ms is not None and not join.is_outer(side):

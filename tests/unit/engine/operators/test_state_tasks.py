@@ -20,7 +20,8 @@ from minispark_stream.engine.operators import told as told_of_tasks
 from minispark_stream.engine.operators.groups.group_state_rows import GroupStateRows
 from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import Group, GroupedMapPandasWithState, PandasConf
 from minispark_stream.engine.operators.instance_metrics import reported
-from minispark_stream.engine.operators.join import symmetric_hash_join_partners
+from minispark_stream.engine.operators.join import symmetric_hash_join_aside as aside
+from minispark_stream.engine.operators.join import symmetric_hash_join_partners, symmetric_hash_join_probe
 from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.join.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, JoinSide, number_keys
@@ -149,7 +150,7 @@ def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None 
 
 
 def join_batch(
-    state: Path, batch_id: int, how: str, rows: list[tuple[int, int, str]], told: list[Any] | None = None
+    state: Path, batch_id: int, how: str, rows: list[tuple[int, int, str]], told: list[Any] | None = None, **of_probe: Any
 ) -> list[tuple[Any, ...]]:
     """Both tasks of a batch; `rows` are side, key, value. No condition beside the key. `told` is given what the second one wants_told."""
     join = Join(how, StructType().add("field0", LongType()), None, (JoinSide(ROW, None, None, None),) * 2)
@@ -160,7 +161,7 @@ def join_batch(
     tags = [pa.array([side for side, _, _ in rows]), pa.array([True] * n), pa.nulls(n, pa.int64()), pa.nulls(n, pa.int64())]
     table = [*tags, k, *halves]
     schema = pa.schema([pa.field(f"_{i}", column.type) for i, column in enumerate(table)])
-    probe = Probe(info=info(state, batch_id), watermarks=NO_WATERMARK, output=schema, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+    probe = Probe(info=info(state, batch_id), watermarks=NO_WATERMARK, output=schema, metrics=Accumulator(), join=join, **of_probe)  # type: ignore[arg-type]
     out = pa.schema(list(schema)[5:7] if how == "LeftSemi" else list(schema)[5:])
     build = build_task(state, batch_id, join, out, wants_told=told is not None)
     new = pa.RecordBatch.from_arrays(table, schema=schema)
@@ -177,6 +178,39 @@ def test_new_rows_meet_the_state_and_each_other_once(tmp_path: Path) -> None:
     pairs = join_batch(tmp_path, 1, "Inner", [(RIGHT, 1, "x"), (LEFT, 1, "c"), (RIGHT, 1, "y")])
     assert pairs == [(1, "a", 1, "x"), (1, "c", 1, "x"), (1, "a", 1, "y"), (1, "c", 1, "y")]
     assert join_batch(tmp_path, 2, "Inner", [(LEFT, 1, "d")]) == [(1, "d", 1, "x"), (1, "d", 1, "y")]
+
+
+@pytest.mark.parametrize("how", ["Inner", "LeftOuter", "LeftSemi"])
+def test_many_new_rows_wait_in_a_file_and_pairs_have_only_the_columns_that_are_read(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results are the same, and so is the state; a file is taken back once, and none is left."""
+    folder = tmp_path / "executor"
+    folder.mkdir()
+    batches = [[(side, key % 700, f"{side} {key}") for key in range(n, n + 1500) for side in (LEFT, RIGHT)] for n in (0, 100)]
+    plain = [join_batch(tmp_path / "plain", n, how, rows) for n, rows in enumerate(batches)]
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{folder},/elsewhere")
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
+    put: list[int | None] = []
+    monkeypatch.setattr(symmetric_hash_join_probe, "put_aside", lambda rows: put.append(aside.put_aside(rows)) or put[-1])  # type: ignore[func-returns-value]
+    none = (frozenset[int](), frozenset[int]())
+    assert plain == [
+        join_batch(tmp_path / "aside", n, how, rows, may_put_aside=True, filtered_by=none) for n, rows in enumerate(batches)
+    ]
+    assert len(put) == 2 and None not in put and not list(folder.iterdir())
+    assert deltas(tmp_path / "plain") == deltas(tmp_path / "aside")
+
+
+def test_without_a_place_for_them_new_rows_go_through_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.RecordBatch.from_arrays([pa.array([1])], names=["_0"])
+    assert aside.put_aside(rows) is None  # not a worker
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "is not there"))
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
+    assert aside.put_aside(rows) is None
+
+
+def deltas(state: Path) -> dict[Path, bytes]:
+    return {path.relative_to(state): path.read_bytes() for path in state.rglob("*.delta")}
 
 
 def test_the_last_rows_of_a_key_fill_the_holes_of_those_that_go(tmp_path: Path) -> None:
