@@ -259,7 +259,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         with self._changed:
             if _active_runs.get(execution.id) is execution:
                 del _active_runs[execution.id]
-            if execution.id in self._queries and self._queries[execution.id].runId == execution.run_id:
+            if execution.id in self._queries and self._queries[execution.id]._execution is execution:
                 del self._queries[execution.id]
 
     # -- events -----------------------------------------------------------------------------------------------

@@ -169,7 +169,9 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
 
     def _compact_interval(self) -> int:  # (4)
         """Spark's choice, if the newest compact file and the plain files after it confirm it; else one that they do confirm."""
-        found = self._not_deleted
+        found, default = self._not_deleted, self.conf.interval
+        if not found:
+            return default
         compact = [batch_id for batch_id, name, _ in found if is_compact(name)]
         latest_compact = compact[-1] if compact else -1
         plain = [batch_id for batch_id, _, _ in found if batch_id > latest_compact]
@@ -177,11 +179,10 @@ class CompactibleFileStreamLog(HDFSMetadataLog[tuple[T, ...]]):
         def fits(interval: int) -> bool:
             return (latest_compact + 1) % interval == 0 and all((batch_id + 1) % interval for batch_id in plain)
 
-        default, choice = self.conf.interval, compact_interval(self.conf.interval, compact)
+        choice = compact_interval(default, compact)
+        others: Iterable[int] = range(default, found[-1][0] + 3)
         if compact:
-            others: Iterable[int] = sorted(divisors(latest_compact + 1), key=lambda interval: (interval < default, interval))
-        else:
-            others = range(default, found[-1][0] + 3) if found else ()
+            others = sorted(divisors(latest_compact + 1), key=lambda interval: (interval < default, interval))
         return choice if fits(choice) else next(filter(fits, others), choice)
 
     def _delete_expired(self, batch_id: int) -> None:  # (3)

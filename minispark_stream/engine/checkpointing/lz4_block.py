@@ -47,6 +47,8 @@ _snappy = pa.Codec("snappy")
 _SNAPPY_HEADER = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 
 
+CODECS = ("lz4", "zstd", "snappy")  # those of Spark's that can be read and written here
+
 Take = Callable[[int], None]  # is called with a number of bytes before they are allocated
 
 

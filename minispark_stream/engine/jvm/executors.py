@@ -43,13 +43,10 @@ class Places:
 
     def __init__(self, session: SparkSession):
         self._session, self._context = session, session.sparkContext._jsc.sc()
-        self._is_local = self._context.isLocal()
         self._known, self._executors = "", list[Executor]()
 
     def of(self, partitions: int) -> list[str]:
         """The host of each partition; an empty list if there is only one host, or none yet."""
-        if self._is_local:
-            return []
         known = str(self._context.getExecutorMemoryStatus().keySet().toString())
         if known != self._known:
             every = [(str(e.id()), str(e.hostPort()), e.totalCores()) for e in self._active()]
@@ -70,11 +67,8 @@ def places(executors: Iterable[Executor], partitions: int) -> list[str]:
     return list(islice(cycle(e.host for turn in turns for e in every if e.cores > turn), partitions))
 
 
-def rdd_of_one_row_each(session: SparkSession, row: JavaObject, partitions: int, hosts: list[str]) -> JavaObject:
-    """(3) An RDD with `row` in each partition."""
-    context = session.sparkContext._jsc
-    if not hosts:
-        return context.parallelize(scala.jvm(session).java.util.ArrayList([row] * partitions), partitions).rdd()
+def one_row_at_each(session: SparkSession, row: JavaObject, hosts: list[str]) -> JavaObject:
+    """(3) An RDD with one partition for each of the `hosts`, which prefers this host and has `row` in it."""
     pair = scala.java_class(session, "scala.Tuple2")
     rows = scala.seq(session, [pair(row, scala.strings(session, [host] * VOTES)) for host in hosts])
-    return context.sc().makeRDD(rows, plans.internal_rows(session))
+    return session.sparkContext._jsc.sc().makeRDD(rows, plans.internal_rows(session))

@@ -75,6 +75,12 @@ def _class_tag(view: Any, name: str) -> JavaObject:
     return view.scala.reflect.ClassTag.apply(view.java.lang.Class.forName(ENGINE[name]))
 
 
+def one_row_each(session: SparkSession, row: JavaObject, partitions: int) -> JavaObject:
+    """An RDD with `row` in each partition."""
+    rows = scala.jvm(session).java.util.ArrayList([row] * partitions)
+    return session.sparkContext._jsc.parallelize(rows, partitions).rdd()
+
+
 def empty_rows(session: SparkSession) -> JavaObject:
     """An RDD without rows."""
     return session.sparkContext._jsc.sc().emptyRDD(internal_rows(session))

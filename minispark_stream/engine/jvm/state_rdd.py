@@ -49,7 +49,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
-from minispark_stream.engine.jvm.executors import Places, rdd_of_one_row_each
+from minispark_stream.engine.jvm.executors import Places, one_row_at_each
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.task_types import in_arrow, without_names
 
@@ -87,7 +87,8 @@ class MapPartitions:
         self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))
         self._numbered = self._sort.output()
         self._first_row = scala.java_class(session, "GenericInternalRow")(self._width)
-        self._places, self._first_rows, self._first_rows_for = Places(session), None, list[object]()
+        self._places = None if session.sparkContext._jsc.sc().isLocal() else Places(session)
+        self._first_rows, self._first_rows_for = None, list[object]()
 
     def over(self, rows: JavaObject, task: Any, gathered: bool = False, error: JavaObject = None) -> JavaObject:
         """The physical plan of the rows that `task`, a function for mapInArrow, emits for each partition of the RDD `rows`.
@@ -114,10 +115,13 @@ class MapPartitions:
     def _with_first(self, rows: JavaObject) -> JavaObject:
         """(1), (4) `rows` with the first rows before them. These are made anew only if the places of the partitions change."""
         number = rows.getNumPartitions()
-        hosts = self._places.of(number)
+        hosts = self._places.of(number) if self._places is not None else []
         if self._first_rows_for != [number, hosts]:
-            self._first_rows = rdd_of_one_row_each(self._session, self._first_row, number, hosts)
             self._first_rows_for = [number, hosts]
+            if hosts:
+                self._first_rows = one_row_at_each(self._session, self._first_row, hosts)
+            else:
+                self._first_rows = plans.one_row_each(self._session, self._first_row, number)
         both = scala.seq(self._session, [self._first_rows, rows])
         union = scala.java_class(self._session, "SQLPartitioningAwareUnionRDD")
         return union(self._session.sparkContext._jsc.sc(), both, number, plans.internal_rows(self._session))

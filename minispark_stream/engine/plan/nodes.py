@@ -23,11 +23,14 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeVar
 
+from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.plans import Renaming
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 
 Result = TypeVar("Result")
+
+CONTROL = "spark control row"  # in real-time mode, the column that says which rows are no data; no name that a user gives
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,11 @@ class Static:
     def plan_in(self, optimized: JavaObject) -> JavaObject:
         """The subtree in the optimised plan of a batch."""
         return reduce(lambda plan, i: plan.children().apply(i), self.way, optimized)
+
+
+def control_of(plan: JavaObject) -> JavaObject | None:
+    """The column of a plan that says which of its rows are no data, if it has one (real_time_leaf.py)."""
+    return next((a for a in scala.items(plan.output()) if a.name() == CONTROL), None)
 
 
 def fold(node: Node, of: Callable[[Any, list[Result]], Result]) -> Result:

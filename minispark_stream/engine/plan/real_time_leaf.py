@@ -6,7 +6,7 @@ The leaf stands for the same source, so what a batch knows of its sources stays 
 
     LogicalRDD [k#1, v#2]     ->     LogicalRDD [k#1, v#2, spark control row#7]
 
-A watermark must not measure such a row, so the template (engine/runtime/template.py) asks for `control_of`.
+A watermark must not measure such a row, so the template (engine/runtime/template.py) asks for `control_of` (nodes.py).
 """
 
 from __future__ import annotations
@@ -18,22 +18,16 @@ from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.jvm import plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.plan.nodes import CONTROL
 from minispark_stream.engine.plan.streaming_relation import streaming_dataframe, streaming_leaf
-
-_CONTROL = "spark control row"  # no name that a user gives
 
 
 def real_time_leaf(session: SparkSession, leaf: JavaObject) -> JavaObject:
     """A leaf with the columns of `leaf`, all of which may be null, and with the column of the control rows at its end."""
     found = streaming_leaf(session, leaf)
     assert found is not None
-    schema = StructType([*found.relation.schema.fields]).add(_CONTROL, StringType())
+    schema = StructType([*found.relation.schema.fields]).add(CONTROL, StringType())
     made = plans.analyzed(streaming_dataframe(found.session, replace(found.relation, schema=schema)))
     columns = [*scala.items(leaf.output()), made.output().last()]
     attributes = scala.seq(session, [column.withNullability(True) for column in columns])
     return plans.leaf_over(session, made.rdd(), attributes, streaming=True)
-
-
-def control_of(plan: JavaObject) -> JavaObject | None:
-    """The column of the control rows of a plan, if it has one."""
-    return next((a for a in scala.items(plan.output()) if a.name() == _CONTROL), None)

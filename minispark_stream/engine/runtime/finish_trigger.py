@@ -39,7 +39,7 @@ def finish_trigger(query: RunningQuery, context: MicroBatchExecutionContext) -> 
         context.event_time_stats, context.metadata.batch_watermark_ms, bool(context.watermark_tracker.operators)
     )
     progress = _progress(query, context, rows, times)
-    if metrics := metrics_as_json(context.execution.metrics_of_user()):
+    if (observed := context.execution.metrics_of_user()) and (metrics := metrics_as_json(observed)):
         progress["observedMetrics"] = metrics
     return progress
 

@@ -63,13 +63,9 @@ class MaintenanceError(Exception):
 
 
 class Jobs(Protocol):
-    """Runs rounds. `begin`, `run` and `end` are called on the thread of a MaintenanceTask, `cancel` on another one."""
-
-    def begin(self) -> None: ...
+    """Runs rounds. `run` is called on the thread of a MaintenanceTask, `cancel` on another one."""
 
     def run(self, partitions: tuple[Partition, ...], may_read: bool) -> Done: ...
-
-    def end(self) -> None: ...
 
     def cancel(self) -> None: ...
 
@@ -99,14 +95,12 @@ class MaintenanceTask:
                 self._thread.join()
 
     def _run(self) -> None:
-        self._jobs.begin()
         while not self._stopped.wait(self._interval_s):
             try:
                 self._maintain()
             except Exception as e:  # the next time tries again
                 if not self._stopped.is_set():
                     logger.warning("Error running maintenance: %s", e)
-        self._jobs.end()
 
     def _maintain(self) -> None:
         left, may_read = tuple(sorted(self.partitions)), False
@@ -134,28 +128,24 @@ class MaintenanceJobs:
 
     def __init__(self, session: SparkSession, group: str, description: str, ask_for: AskFor):
         self._session, self._group, self._description, self._ask_for = session, group, description, ask_for
-        self._done: Accumulator[list[Done]] = session.sparkContext.accumulator([], Reports())
-
-    def begin(self) -> None:
-        sessions.set_active_session(self._session)
-        self._session.sparkContext.setJobGroup(self._group, self._description)
-        self._session.sparkContext.setLocalProperty(BATCH_ID_KEY, None)  # type: ignore[arg-type]
 
     def run(self, partitions: tuple[Partition, ...], may_read: bool) -> Done:
         """Run a round through `mapInArrow`, so that it gets a worker that also runs stateful operators."""
-        self._done.value = []
-        task = _RoundAsTask(self._ask_for(partitions, may_read), self._done)
+        sessions.set_active_session(self._session)
+        context = self._session.sparkContext
+        context.setJobGroup(self._group, self._description)
+        context.setLocalProperty(BATCH_ID_KEY, None)  # type: ignore[arg-type]
+        done: Accumulator[list[Done]] = context.accumulator([], Reports())
+        task = _RoundAsTask(self._ask_for(partitions, may_read), done)
         try:
             plans.count_rows(self._session.range(1, numPartitions=1).mapInArrow(task, "nothing int"))
         except Exception:
             if sessions.is_stopping(self._session):
                 return [], []  # no warning here: the query itself reports that the session was stopped
             raise
-        [done] = self._done.value
-        return done
-
-    def end(self) -> None:
-        sessions.forget_accumulator(self._done)
+        finally:
+            sessions.forget_accumulator(done)
+        return done.value[0]
 
     def cancel(self) -> None:
         if not sessions.is_stopped(self._session):

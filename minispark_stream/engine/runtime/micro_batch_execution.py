@@ -29,6 +29,7 @@ from dataclasses import replace
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeqMetadata
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.operators.join.symmetric_hash_join import STATE_FORMAT as JOIN_STATE_FORMAT
 from minispark_stream.engine.operators.join.symmetric_hash_join import confs_of_new_join
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION, folder_names, source_ids
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
@@ -64,16 +65,18 @@ class MicroBatchExecution(StreamExecution):
     def begin(self) -> None:
         """All that comes before the first trigger; nothing is read or written yet."""
         self.sources = self.create_sources()  # (1)
-        confs = confs_of_new_join(self.session, self.analyzed)
-        if confs and self.offset_log.get_latest() is None:
-            for key, value in confs.items():
-                self.session.conf.set(key, value)
-            self.context = replace(self.context, metadata=OffsetSeqMetadata.from_session(self.conf))
+        if int(self.conf(JOIN_STATE_FORMAT) or 2) > 2 and self.offset_log.get_latest() is None:
+            self._set_confs_of_new_join()
         self.context = populate_start_offsets(self, self.context)
         if not self.sink.calls_function:  # which may start jobs of its own
             sessions.end_arrow_batches_by_rows(self.session, self.analyzed)
         sessions.propagate_confs(self.session)  # the session now has the confs of the checkpoint
         self.update_status(message="Initializing StreamExecution")
+
+    def _set_confs_of_new_join(self) -> None:
+        for key, value in confs_of_new_join(self.session, self.analyzed).items():
+            self.session.conf.set(key, value)
+        self.context = replace(self.context, metadata=OffsetSeqMetadata.from_session(self.conf))
 
     def create_sources(self) -> QuerySources:
         """Create the sources in the plan, and decide how much a batch may read of each."""

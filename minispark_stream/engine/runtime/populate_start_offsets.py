@@ -1,7 +1,8 @@
 """Where does the query begin? Compare the last entries of the two logs.
 
 Models: MicroBatchExecution.populateStartOffsets (Execution flow, step 1). O is the last batch in the offset log.
-engine/checkpointing/recovery.py decides from both logs whether the query is new, runs O again, or begins with O + 1. Then:
+If that log is empty, the query is new. Otherwise, engine/checkpointing/recovery.py decides from both logs whether it runs O
+again or begins with O + 1. Then:
 
 a. Read the last entry of the offset log, and the entry before it: the end of batch O-1 is the start of batch O. A named source
    that is in neither of the two is a new one, even if it is in older entries. If batch O is unfinished and has another number
@@ -65,8 +66,7 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
         context = replace(context, end_offsets=latest[1].to_stream_progress(query.sources.ids))
     context = replace(context, metadata=replace(context.metadata, version=_log_version(query, latest and latest[1])))
     committed = query.commit_log.get_latest()
-    restart = decide(latest and latest[0], committed and committed[0])
-    if restart.logs is LogState.NO_OFFSETS and committed is not None:
+    if latest is None and committed is not None:
         raise AssertionError(
             f"assertion failed: {redacted(query.checkpoint)}/commits has batch {committed[0]}, but there are no offsets. "
             "Restore offsets/ from a copy, or start the query with a new checkpoint location."
@@ -81,6 +81,7 @@ def populate_start_offsets(query: RunningQuery, context: MicroBatchExecutionCont
         _check_is_new(query)
         return replace(context, watermark_tracker=query.planner.new_watermark_tracker())
     context = _last_batch(query, context, committed and committed[0], *latest)
+    restart = decide(latest[0], committed and committed[0])
     if committed is None:
         logger.info("no commit log present")
     elif restart.logs is LogState.DONE:  # (c)

@@ -26,6 +26,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
+from minispark_stream.engine.checkpointing.lz4_block import CODECS
 from minispark_stream.engine.jvm import builders, of_batch, plans, query_execution, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
@@ -147,15 +148,14 @@ class QueryPlanner:
                 sessions.forget_accumulator(accumulator)
 
     def _begin(self, operators: Sequence[StatefulOperator], context: MicroBatchExecutionContext) -> StateOfRun:  # (2)
-        get = self._conf if operators else dict[str, str]().get  # a query without state may have any state store
-        if operators:
-            if (provider := str(get(PROVIDER_CLASS))) not in PROVIDERS:
-                builders.check_state_store_provider(self.session, provider)
-            builders.check_codec(self.session, str(get(COMPRESSION_CODEC)))
-        return StateOfRun(
-            int(context.metadata.conf["spark.sql.shuffle.partitions"]),
-            StateStoreConf.from_conf(get, self._run_id),
-        )
+        num_partitions = int(context.metadata.conf["spark.sql.shuffle.partitions"])
+        if not operators:  # a query without state may have any state store
+            return StateOfRun(num_partitions, StateStoreConf(query_run_id=self._run_id))
+        if (provider := str(self._conf(PROVIDER_CLASS))) not in PROVIDERS:
+            builders.check_state_store_provider(self.session, provider)
+        if (codec := str(self._conf(COMPRESSION_CODEC))).lower() not in CODECS:
+            builders.check_codec(self.session, codec)
+        return StateOfRun(num_partitions, StateStoreConf.from_conf(self._conf, self._run_id))
 
     def _check_state(self, operators: Sequence[StatefulOperator], state: StateOfRun, batch_id: int) -> None:
         """(3) Compare the operators and schemas with those of the checkpoint, or write them if it is a new one."""

@@ -48,8 +48,7 @@ from minispark_stream.engine.operators.join.symmetric_hash_join import compile_s
 from minispark_stream.engine.operators.limit.streaming_global_limit import compile_global_limit
 from minispark_stream.engine.operators.registered_operator import NODE, compile_registered_operator, is_registered_operator
 from minispark_stream.engine.plan import checked_plan
-from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, fold
-from minispark_stream.engine.plan.real_time_leaf import control_of
+from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, control_of, fold
 from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, described, streaming_leaf
 
 # The Catalyst nodes with state, and the function that makes an operator of each; `register_stateful_operator` adds to them.

@@ -140,7 +140,8 @@ class FileStreamSource(SupportsTriggerAvailableNow):
         self.description = f"FileStreamSource[{self.folder.root}]"
         self._log = FileStreamSourceLog(metadata_path, CompactionConf(*sessions.compaction_confs(session, "fileSource")))
         self._log_offset = -1 if (latest := self._log.get_latest_batch_id()) is None else latest
-        self._cleaner = FileStreamSourceCleaner.of(session, path, self.options)
+        cleans = self.options.clean_source != "OFF"
+        self._cleaner = FileStreamSourceCleaner.of(session, path, self.options) if cleans else None
         limited = self.options.max_files_per_trigger or self.options.max_bytes_per_trigger
         forever = self.options.latest_first and limited is not None
         self.seen_files = SeenFilesMap(None if forever else self.options.max_file_age_ms, self.options.file_name_only)

@@ -14,29 +14,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.jvm.sessions import time_string_as_ms
 
-N = TypeVar("N", int, float)
-
 
 @dataclass(frozen=True)
 class FileStreamOptions:
     """The values of the options; a limit is None if it was not given."""
 
-    max_files_per_trigger: int | None
-    max_bytes_per_trigger: int | None
-    max_file_age_ms: int
-    latest_first: bool
-    file_name_only: bool
-    clean_source: str
-    source_archive_dir: str | None
-    max_cached_files: int
-    discard_cached_input_ratio: float
+    max_files_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    max_file_age_ms: int = 7 * 24 * 3_600_000
+    latest_first: bool = False
+    file_name_only: bool = False
+    clean_source: str = "OFF"
+    source_archive_dir: str | None = None
+    max_cached_files: int = 10_000
+    discard_cached_input_ratio: float = 0.2
 
     @staticmethod
     def of(session: SparkSession, options: Mapping[str, str]) -> FileStreamOptions:
@@ -48,42 +46,25 @@ class FileStreamOptions:
         for name in ("modifiedbefore", "modifiedafter"):
             if name in options:
                 raise illegal_argument(f"option '{name}' is not allowed in file stream sources")
-        positive = "must be a positive integer"
-        max_files = _number(options, "maxFilesPerTrigger", _whole, lambda n: 0 < n < 2**31, positive)
-        max_bytes = _number(options, "maxBytesPerTrigger", _whole, lambda n: 0 < n < 2**63, positive)
-        if max_files is not None and max_bytes is not None:
-            raise illegal_argument("Options 'maxFilesPerTrigger' and 'maxBytesPerTrigger' can't be both set at the same time")
-        not_negative = "must be an integer greater than or equal to 0"
-        cached = _number(options, "maxCachedFiles", _whole, lambda n: 0 <= n < 2**31, not_negative)
-        ratio = _number(
-            options, "discardCachedInputRatio", float, lambda x: 0 <= x <= 1, "must be a positive float between 0 and 1"
-        )
-        return FileStreamOptions(
-            max_files_per_trigger=max_files,
-            max_bytes_per_trigger=max_bytes,
-            max_file_age_ms=time_string_as_ms(session, options.get("maxfileage", "7d")),
-            latest_first=_boolean(options, "latestFirst"),
-            file_name_only=_boolean(options, "fileNameOnly"),
-            clean_source=_clean_source(options),
-            source_archive_dir=options.get("sourcearchivedir"),
-            max_cached_files=10_000 if cached is None else cached,
-            discard_cached_input_ratio=0.2 if ratio is None else ratio,
-        )
+        given = {field: read(session, options) for name, (field, read) in _READ.items() if name in options}
+        return FileStreamOptions(**given)
 
 
-def _number(
-    options: Mapping[str, str], name: str, kind: Callable[[str], N], valid: Callable[[N], bool], rule: str
-) -> N | None:
-    text = options.get(name.lower())
-    if text is None:
-        return None
-    try:
-        value = kind(text)
-        if valid(value):
-            return value
-    except ValueError:
-        pass
-    raise illegal_argument(f"Invalid value '{text}' for option '{name}', {rule}")
+Read = Callable[[SparkSession, Mapping[str, str]], Any]
+
+
+def _number(name: str, kind: Callable[[str], float], valid: Callable[[float], bool], rule: str) -> Read:
+    def read(_: SparkSession, options: Mapping[str, str]) -> float:
+        text = options[name.lower()]
+        try:
+            value = kind(text)
+            if valid(value):
+                return value
+        except ValueError:
+            pass
+        raise illegal_argument(f"Invalid value '{text}' for option '{name}', {rule}")
+
+    return read
 
 
 def _whole(text: str) -> int:
@@ -93,18 +74,50 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _boolean(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name.lower(), "false")
-    if text.lower() not in ("true", "false"):
-        raise illegal_argument(f"Invalid value '{text}' for option '{name}', must be 'true' or 'false'")
-    return text.lower() == "true"
+def _max_bytes(session: SparkSession, options: Mapping[str, str]) -> Any:
+    value = _number("maxBytesPerTrigger", _whole, lambda n: 0 < n < 2**63, "must be a positive integer")(session, options)
+    if "maxfilespertrigger" in options:
+        raise illegal_argument("Options 'maxFilesPerTrigger' and 'maxBytesPerTrigger' can't be both set at the same time")
+    return value
 
 
-def _clean_source(options: Mapping[str, str]) -> str:
-    given = options.get("cleansource")
-    mode = "OFF" if given is None else given.upper()
-    if mode not in ("ARCHIVE", "DELETE", "OFF"):
+def _boolean(name: str) -> Read:
+    def read(_: SparkSession, options: Mapping[str, str]) -> bool:
+        text = options[name.lower()]
+        if text.lower() not in ("true", "false"):
+            raise illegal_argument(f"Invalid value '{text}' for option '{name}', must be 'true' or 'false'")
+        return text.lower() == "true"
+
+    return read
+
+
+def _clean_source(_: SparkSession, options: Mapping[str, str]) -> str:
+    given = options["cleansource"]
+    if given.upper() not in ("ARCHIVE", "DELETE", "OFF"):
         raise illegal_argument(f"Invalid mode for clean source option Some({given}). Must be one of ARCHIVE,DELETE,OFF")
-    if mode == "ARCHIVE" and "sourcearchivedir" not in options:
+    if given.upper() == "ARCHIVE" and "sourcearchivedir" not in options:
         raise illegal_argument("Archive mode must be used with 'sourceArchiveDir' option.")
-    return mode
+    return given.upper()
+
+
+# For each option, its field, and how it is read; the first one with a wrong value is the one that the error names.
+_READ: Mapping[str, tuple[str, Read]] = {
+    "maxfilespertrigger": (
+        "max_files_per_trigger",
+        _number("maxFilesPerTrigger", _whole, lambda n: 0 < n < 2**31, "must be a positive integer"),
+    ),
+    "maxbytespertrigger": ("max_bytes_per_trigger", _max_bytes),
+    "maxcachedfiles": (
+        "max_cached_files",
+        _number("maxCachedFiles", _whole, lambda n: 0 <= n < 2**31, "must be an integer greater than or equal to 0"),
+    ),
+    "discardcachedinputratio": (
+        "discard_cached_input_ratio",
+        _number("discardCachedInputRatio", float, lambda x: 0 <= x <= 1, "must be a positive float between 0 and 1"),
+    ),
+    "maxfileage": ("max_file_age_ms", lambda session, options: time_string_as_ms(session, options["maxfileage"])),
+    "latestfirst": ("latest_first", _boolean("latestFirst")),
+    "filenameonly": ("file_name_only", _boolean("fileNameOnly")),
+    "cleansource": ("clean_source", _clean_source),
+    "sourcearchivedir": ("source_archive_dir", lambda _, options: options["sourcearchivedir"]),
+}

@@ -57,10 +57,8 @@ class FileStreamSourceCleaner:
         self._pool = ThreadPoolExecutor(threads, "file-source-cleaner-threadpool") if threads > 0 else None
 
     @staticmethod
-    def of(session: SparkSession, path: str, options: FileStreamOptions) -> FileStreamSourceCleaner | None:
-        """The cleaner that the options ask for; None for `cleanSource=off`."""
-        if options.clean_source == "OFF":
-            return None
+    def of(session: SparkSession, path: str, options: FileStreamOptions) -> FileStreamSourceCleaner:
+        """The cleaner that the options ask for (not `cleanSource=off`)."""
         archive_dir = options.source_archive_dir if options.clean_source == "ARCHIVE" else None
         return FileStreamSourceCleaner(session, path, archive_dir)
 

@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType, TimestampType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
-from minispark_stream.engine.jvm.executors import rdd_of_one_row_each
 
 SCHEMA = StructType([StructField("timestamp", TimestampType()), StructField("value", LongType())])
 RUN = 10_000
@@ -67,4 +66,4 @@ class StripedRows:
             numbers[i] = number
         array = scala.java_class(self._session, "GenericArrayData")(numbers)
         row = scala.java_class(self._session, "InternalRow").fromSeq(scala.seq(self._session, [array]))
-        return rdd_of_one_row_each(self._session, row, self._partitions, [])
+        return plans.one_row_each(self._session, row, self._partitions)

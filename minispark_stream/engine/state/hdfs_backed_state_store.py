@@ -86,6 +86,8 @@ class HDFSBackedStateStore:
     def remove(self, keys: Sequence[bytes]) -> int:
         with self._provider.lock:
             self._verify_updating("remove")
+            if not len(keys):
+                return 0
             with self._provider.changing(len(keys)) as entries:
                 removed, before = entries.remove(keys)
             self._undo.append((removed, before))

@@ -149,13 +149,24 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
     """In a restart (`batch_id` > 0), compare the query's operators with the checkpoint's; then write missing metadata.
 
     Raises:
+        SparkRuntimeException: the operators have changed, or there is no state (`_compare`).
+    """
+    if batch_id > 0:
+        _compare(state_dir, {m.operator_id: m.operator_name for m in current})
+    for metadata in current:
+        write_operator_metadata(state_dir, metadata, batch_id)
+
+
+def _compare(state_dir: str, now: dict[int, str]) -> None:
+    """Compare the names of the query's operators, by their ids, with those of the checkpoint.
+
+    Raises:
         SparkRuntimeException: an operator was added, removed or replaced
             (STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA), or there is no state at all
             (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY).
     """
-    now = {m.operator_id: m.operator_name for m in current}
     after = _pairs(now)
-    if batch_id > 0 and now and not CheckpointFileManager(state_dir).list():
+    if now and not CheckpointFileManager(state_dir).list():
         condition = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
         text = (
             "Cannot restart streaming query with stateful operators because the state directory is empty or missing.\n"
@@ -165,7 +176,7 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
             "state files."
         )
         raise state_error(condition, text, "42K03", OpsInCurBatchSeq=after)
-    stored = _stored_operators(state_dir) if batch_id > 0 else {}
+    stored = _stored_operators(state_dir)
     if stored and _in_micro_batches(stored) != _in_micro_batches(now):
         condition = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
         before = _pairs(stored)
@@ -175,8 +186,6 @@ def check_operators(state_dir: str, current: Sequence[OperatorStateMetadata], ba
             f"Stateful operators in the metadata: [{before}]; Stateful operators in current batch: [{after}]."
         )
         raise state_error(condition, text, "42K03", OpsInMetadataSeq=before, OpsInCurBatchSeq=after)
-    for metadata in current:
-        write_operator_metadata(state_dir, metadata, batch_id)
 
 
 def _in_micro_batches(operators: Mapping[int, str]) -> dict[int, str]:

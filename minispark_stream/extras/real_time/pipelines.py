@@ -49,8 +49,7 @@ from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.deduplication.streaming_deduplicate import StreamingDeduplicate
 from minispark_stream.engine.operators.event_times import several_event_times
-from minispark_stream.engine.plan.nodes import Node, Stateless, Watermark
-from minispark_stream.engine.plan.real_time_leaf import control_of
+from minispark_stream.engine.plan.nodes import Node, Stateless, Watermark, control_of
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.extras.jvm.pipelined_stages import (

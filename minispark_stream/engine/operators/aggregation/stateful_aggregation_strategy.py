@@ -39,7 +39,7 @@ from minispark_stream.engine.operators.session.session_window import SessionWind
 from minispark_stream.engine.operators.session.session_window_state_store_restore import SessionWindowStateStoreRestore
 from minispark_stream.engine.operators.session.session_window_state_store_save import SessionWindowStateStoreSave
 from minispark_stream.engine.operators.session.streaming_session_window_state_manager import StreamingSessionWindowStateManager
-from minispark_stream.engine.plan.real_time_leaf import control_of
+from minispark_stream.engine.plan.nodes import control_of
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION, AGGREGATION_IN_REAL_TIME
 
 STATE_FORMAT = "spark.sql.streaming.aggregation.stateFormatVersion"

@@ -205,13 +205,12 @@ def register_join_state_format(version: str, operator: Callable[..., SymmetricHa
 
 
 def confs_of_new_join(session: SparkSession, plan: JavaObject) -> dict[str, str]:
-    """The confs that a new query must set: formats 3 and 4 need RocksDB, and format 4 also lists without delimiters."""
-    version = int(sessions.conf(session, STATE_FORMAT) or 2)
-    if version < 3 or not any(map(is_stream_stream_join, read(plan).down())):
+    """The confs that a new query in format 3 or 4 must set: both need RocksDB, and format 4 also lists without delimiters."""
+    if not any(map(is_stream_stream_join, read(plan).down())):
         return {}
     if sessions.conf(session, PROVIDER_CLASS) != ROCKS_DB_PROVIDER:
         return {STATE_FORMAT: "2"}
-    return {MERGE_OPERATOR: "2"} if version == 4 else {}
+    return {MERGE_OPERATOR: "2"} if int(str(sessions.conf(session, STATE_FORMAT))) == 4 else {}
 
 
 def compile_symmetric_hash_join(

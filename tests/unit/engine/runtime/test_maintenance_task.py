@@ -42,9 +42,6 @@ class Rounds:
         observer = Observer() if recorder is None else RecordingObserver(recorder)
         self.task = MaintenanceTask(frozenset(PARTITIONS), self, 1, lambda name, **what: observer.step(name, None, **what))
 
-    def begin(self) -> None:
-        self.called.append("begin")
-
     def run(self, partitions: tuple[tuple[int, int], ...], may_read: bool) -> Done:
         self.asked.append(([partition for _, partition in partitions], may_read))
         if not self.answers:
@@ -58,9 +55,6 @@ class Rounds:
         if isinstance(answer, Exception):
             raise answer
         return MaintenanceRound(str(self.state), CONF, 3, partitions, may_read).run() if answer == "run" else answer
-
-    def end(self) -> None:
-        self.called.append("end")
 
     def cancel(self) -> None:
         self.called.append("cancel")
@@ -126,5 +120,5 @@ def test_stop_cancels_the_job_that_is_under_way_and_says_nothing(tmp_path: Path,
     rounds.task.start()
     assert rounds.waiting.wait(30)
     rounds.task.stop()
-    assert rounds.called == ["begin", "cancel", "end"] and len(rounds.asked) == 1 and not caplog.records
+    assert rounds.called == ["cancel"] and len(rounds.asked) == 1 and not caplog.records
     Rounds(tmp_path).task.stop()  # never started
