@@ -1,21 +1,49 @@
 """Observers of a query: the engine tells an observer when a step begins and when it has ended.
 
-The engine passes on the arguments of the step, by their names, and its result. If the observer `wants_told`, the tasks also
-report what they decide (operators/told.py); the engine computes nothing more for observers. What an observer makes of this is
-its own business: `lens/recording/` makes a trace, and a test lets a query die at a step.
+`@step("walCommit")` marks a function of the engine that is a step of the documents. It takes the query as its first argument.
+It is timed, because progress reports show how long the phases took (`durationMs`), and the query's observer is told of it:
 
-    with observer.step("walCommit", query, context=context, entry=entry) as ended:
-        ...                                                            the step itself
-        ended(result)                                                  not called if the step raises
+    @step("getBatch")                                    observer.step("getBatch", query, source=..., start=..., end=...)
+    def get_batch(query, source, start, end):    ->      reporter: getBatch 4 ms
+        return source.get_batch(start, end)              observer: ended, with the DataFrame
+
+The observer gets the other arguments of the step, by their names, and its result. If the observer `wants_told`, the tasks also
+report what they decide (operators/told.py); the engine computes nothing more for observers. What an observer makes of this is
+its own business: `lens/recording/` makes a trace, and a test lets a query die at a step. Of a step
+that raises, no end is told.
+
+Models: ProgressContext.reportTimeTaken, which times the steps (Execution flow).
+Differs from Spark: nothing.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 Ended = Callable[[Any], None]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def step(name: str) -> Callable[[Function], Function]:
+    """Make a function a step with this name."""
+
+    def declare(function: Function) -> Function:
+        _, *names = inspect.signature(function).parameters
+
+        @wraps(function)
+        def run(query: Any, *arguments: Any) -> Any:
+            with query.reporter.timed(name), query.observer.step(name, query, **dict(zip(names, arguments))) as ended:
+                result = function(query, *arguments)
+                ended(result)
+            return result
+
+        return run  # type: ignore[return-value]
+
+    return declare
 
 
 class Observer:

@@ -4,13 +4,11 @@
     sessions         confs, and the session that is active on a thread
     errors           Spark's errors
     builders         what readStream and writeStream need: names, options, schemas, output modes
-    expressions      columns and schemas
+    expressions      columns and schemas, and the types of rows in a task
     plans            logical plans, and DataFrames of them
-    query_execution  the phases of a plan: analysed, optimised, planned, prepared
-    of_batch         the current time and the random numbers of a batch
+    query_execution  the phases of a plan: analysed, optimised, planned, prepared; the time and the random numbers of a batch
     physical         physical plans
     state_rdd        a Python task over each partition
-    task_types       the types of the rows in such a task
     executors        on which host each partition is computed
     files            paths, listings, plans that read files, jobs that write them
     tables           the catalog

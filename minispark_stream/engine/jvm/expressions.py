@@ -1,21 +1,48 @@
 """Catalyst expressions and schemas: columns, aliases, types.
 
-These are calls of Catalyst's own methods.
+Most of these are calls of Catalyst's own methods. The types of the rows in the engine's own tasks are made here. What matters
+in a task is the bytes of a value, not the name of its type: it keeps most columns as they are and looks into few of them. The
+rows travel between the JVM and the task by way of Arrow and PySpark, which know fewer types than Spark does. So
+
+1. The fields of a struct are named after their positions, because two of them may have the same name; and all of them are
+   nullable, because in a struct that is null, every field is null (`without_names`). State rows have this form in a task, too.
+2. A value for which PySpark has no Arrow type is sent as what an UnsafeRow holds for it (`in_arrow`): months, or bytes.
+
+    struct<v: interval year to month, v: variant not null>     (1) struct<_0: interval year to month, _1: variant>
+                                                               (2) struct<_0: int, _1: binary>
+
+No value changes: the JVM is told another type on the way in, and the real one on the way out (state_rdd.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CalendarIntervalType,
+    DataType,
+    GeographyType,
+    GeometryType,
+    IntegerType,
+    MapType,
+    StructField,
+    StructType,
+    UserDefinedType,
+    VariantType,
+    YearMonthIntervalType,
+    _parse_datatype_json_string,
+)
 
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
 
 EVENT_TIME = "spark.watermarkDelayMs"  # in the metadata of a column under a watermark: its delay
+_AS_BYTES = (CalendarIntervalType, VariantType, GeometryType, GeographyType)
 
 
 def java_schema(session: SparkSession, schema: StructType) -> JavaObject:
@@ -67,6 +94,39 @@ def positional(*schemas: StructType) -> StructType:
     for i, one in enumerate(f for schema in schemas for f in schema.fields):
         result.add(f"_{i}", one.dataType, True)
     return result
+
+
+def without_names(schema: StructType) -> StructType:
+    """(1) The same columns, but the fields inside of them have positions for names."""
+    return StructType([StructField(f.name, by_position(f.dataType)) for f in schema])
+
+
+def in_arrow(schema: StructType) -> StructType:
+    """(2) As `without_names`, and only with types that PySpark can send to a task and back."""
+    return StructType([StructField(f.name, by_position(f.dataType, _as_it_lies_in_a_row)) for f in schema])
+
+
+def _as_it_lies_in_a_row(one: DataType) -> DataType:
+    if isinstance(one, YearMonthIntervalType):
+        return IntegerType()
+    return BinaryType() if isinstance(one, _AS_BYTES) else one
+
+
+def by_position(kind: DataType, of: Callable[[DataType], DataType] = lambda one: one) -> DataType:
+    """(1) A type whose fields are named after their positions, with `of` applied to each part that has no parts itself."""
+    match kind:
+        case UserDefinedType():
+            return by_position(kind.sqlType(), of)
+        case StructType():
+            fields = StructType()
+            for i, field in enumerate(kind):
+                fields.add(f"_{i}", by_position(field.dataType, of))
+            return fields
+        case ArrayType():
+            return ArrayType(by_position(kind.elementType, of))
+        case MapType():
+            return MapType(by_position(kind.keyType, of), by_position(kind.valueType, of))
+    return of(kind)
 
 
 def alias(session: SparkSession, expression: JavaObject, name: str, expr_id: JavaObject | None = None) -> JavaObject:

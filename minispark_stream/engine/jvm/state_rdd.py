@@ -23,7 +23,7 @@ On a cluster,
 
 4. the first rows say where Spark should run the task, so that it finds its state there (executors.py).
 
-Unless a function of the user sees them, the rows of a task have the types of engine/jvm/task_types.py. If its result should
+Unless a function of the user sees them, the rows of a task have the types of engine/jvm/expressions.py. If its result should
 have others,
 
 5. the rows that the task emits get their own types back: they are read once more, under the attributes that they should have.
@@ -50,8 +50,8 @@ from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
 from minispark_stream.engine.jvm.executors import Places, one_row_at_each
+from minispark_stream.engine.jvm.expressions import in_arrow, without_names
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.jvm.task_types import in_arrow, without_names
 
 
 class MapPartitions:

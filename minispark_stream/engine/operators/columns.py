@@ -32,7 +32,7 @@ from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, cho
 Columns = list[Any]
 Mask = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
-WINDOW_START, WINDOW_END = [0], [1]  # the fields of a window by position, as in a task (engine/jvm/task_types.py)
+WINDOW_START, WINDOW_END = [0], [1]  # the fields of a window by position, as in a task (engine/jvm/expressions.py)
 
 
 class EventTime(NamedTuple):

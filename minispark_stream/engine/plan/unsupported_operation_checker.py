@@ -34,7 +34,7 @@ from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
-from minispark_stream.engine.jvm import expressions, of_batch, scala, sessions
+from minispark_stream.engine.jvm import expressions, query_execution, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.checked_plan import (
@@ -101,7 +101,7 @@ def check_for_continuous(session: SparkSession, plan: JavaObject, output_mode: s
             refuse(query, node, "Continuous processing does not support StreamingRelation operations.")
         if stream is None and node.name not in MAP_LIKE and not _is_temporary_view(node):
             refuse(query, node, f"Continuous processing does not support {node.name} operations.")
-        if any(of_batch.asks_for_current_time(session, one) for one in scala.items(node.plan.expressions())):
+        if any(query_execution.asks_for_current_time(session, one) for one in scala.items(node.plan.expressions())):
             refuse(query, node, "Continuous processing does not support current time operations.")
 
 

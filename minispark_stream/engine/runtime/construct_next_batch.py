@@ -23,9 +23,9 @@ from dataclasses import replace
 
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, to_offsets
 from minispark_stream.engine.jvm.errors import concurrent_stream_log_update
+from minispark_stream.engine.observer import step
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.running_query import RunningQuery
-from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.sources.base import Offset, ReadLimit, Source, SupportsAdmissionControl
 
 

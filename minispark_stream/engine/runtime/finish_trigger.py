@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minispark_stream.engine.jvm.progress import metrics_as_json
+from minispark_stream.engine.observer import step
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.running_query import RunningQuery
-from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats
 from minispark_stream.engine.sources.base import Offset
 from minispark_stream.engine.state.state_files import LAST_UPLOADED

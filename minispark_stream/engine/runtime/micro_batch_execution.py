@@ -29,6 +29,7 @@ from dataclasses import replace
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeqMetadata
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.observer import step
 from minispark_stream.engine.operators.join.symmetric_hash_join import STATE_FORMAT as JOIN_STATE_FORMAT
 from minispark_stream.engine.operators.join.symmetric_hash_join import confs_of_new_join
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION, folder_names, source_ids
@@ -41,7 +42,6 @@ from minispark_stream.engine.runtime.progress_reporter import status_message
 from minispark_stream.engine.runtime.real_time_mode import check_sources
 from minispark_stream.engine.runtime.run_batch import run_batch
 from minispark_stream.engine.runtime.running_query import QuerySources
-from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY

@@ -41,10 +41,10 @@ from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, 
 from minispark_stream.engine.checkpointing.recovery import LogState, decide
 from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.jvm.errors import analysis_error, spark_error
+from minispark_stream.engine.observer import step
 from minispark_stream.engine.plan.name_streaming_sources import SOURCE_EVOLUTION
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.running_query import RunningQuery
-from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.state.state_store import CHECKPOINT_FORMAT
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from minispark_stream.engine.checkpointing.lz4_block import CODECS
-from minispark_stream.engine.jvm import builders, of_batch, plans, query_execution, sessions
+from minispark_stream.engine.jvm import builders, plans, query_execution, sessions
 from minispark_stream.engine.jvm.errors import spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.observer import Observer
@@ -89,8 +89,8 @@ class QueryPlanner:
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = Sources.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
-        self._depends_on_size = of_batch.depends_on_size(session, analyzed)
-        self._depends_on_rows = len(self.sources.keys) > 1 and not of_batch.has_limit(session, analyzed)
+        self._depends_on_size = query_execution.depends_on_size(session, analyzed)
+        self._depends_on_rows = len(self.sources.keys) > 1 and not query_execution.has_limit(session, analyzed)
         self._all_sources = frozenset(range(len(self.sources.keys)))
         # By the sources that have new rows: the template, and the batch for which it was made; of many, the newest.
         self._compiled: dict[frozenset[int], tuple[int, Template]] = {}

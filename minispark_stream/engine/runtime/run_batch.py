@@ -34,11 +34,11 @@ from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
 from minispark_stream.engine.jvm import plans
 from minispark_stream.engine.jvm.errors import concurrent_stream_log_update
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.observer import step
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.running_query import RunningQuery
-from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.watermark_tracker import Measured
 from minispark_stream.engine.sources.base import Offset, Source
 

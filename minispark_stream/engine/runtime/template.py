@@ -11,11 +11,11 @@ operators (From query to the plan; SIGMOD'18 paper, section 5: analysis, increme
 
 Operators are numbered from 0, beginning at the sink, like their folders in the state.
 
-Spark optimises the plan in every batch. The model does so only if the plan may change: if the query has a table or a subquery,
-whose files, cache or result may change; the current time or random numbers (engine/jvm/of_batch.py); or a semi join above an
-aggregation, whose place depends on the size of a stream (query_planner.py). Otherwise all leaves are streams. A query with
-one source, or with a limit, has one plan. For any other, a plan is kept for each set of sources that have new rows (the newest
-sixteen such plans), because to the optimizer, a stream without new rows is an empty relation:
+Spark optimises the plan in every batch. The model does so only if the plan may change: if the query has a table or a
+subquery, whose files, cache or result may change; the current time or random numbers (engine/jvm/query_execution.py); or a
+semi join above an aggregation, whose place depends on the size of a stream (query_planner.py). Otherwise all leaves are
+streams. A query with one source, or with a limit, has one plan. For any other, a plan is kept for each set of sources that
+have new rows (the newest sixteen such plans), because to the optimizer, a stream without new rows is an empty relation:
 
     left.where("v > 5").join(right, "v")    both have rows       of the right rows, only those with v > 5 are joined and kept
                                             left has no rows     all right rows are kept
@@ -37,7 +37,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from minispark_stream.engine.jvm import expressions, of_batch, plans, query_execution, scala
+from minispark_stream.engine.jvm import expressions, plans, query_execution, scala
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.aggregation.stateful_aggregation_strategy import compile_aggregate
@@ -94,7 +94,9 @@ class Template:
 def changes_with_batch(session: SparkSession, analyzed: JavaObject) -> bool:
     """Whether the plan may differ from batch to batch: not all leaves are streams, or it has subqueries, time or randomness."""
     only_streams = all(streaming_leaf(session, leaf) for leaf in scala.items(analyzed.collectLeaves()))
-    return not only_streams or of_batch.has_subquery(session, analyzed) or of_batch.changes_with_batch(session, analyzed)
+    if not only_streams or query_execution.has_subquery(session, analyzed):
+        return True
+    return query_execution.changes_with_batch(session, analyzed)
 
 
 def compile_template(
@@ -116,7 +118,7 @@ def compile_template(
             model does not implement.
     """
     of_this_batch, optimized = query_execution.optimized(session, analyzed, timestamp_ms)  # (2)
-    if before is not None and optimized.equals(before.optimized) and not of_batch.has_subquery(session, optimized):
+    if before is not None and optimized.equals(before.optimized) and not query_execution.has_subquery(session, optimized):
         return replace(before, optimized=optimized)  # (4)
     compiler = _Compiler(session, sources, output_mode)
     root = compiler.compile(optimized)

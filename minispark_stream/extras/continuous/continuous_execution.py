@@ -42,10 +42,10 @@ from minispark_stream.engine.checkpointing.commit_log import CommitMetadata
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeq
 from minispark_stream.engine.jvm import expressions, physical, plans, sessions
 from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.observer import step
 from minispark_stream.engine.plan.streaming_relation import streaming_sources
 from minispark_stream.engine.runtime import trigger_executor
 from minispark_stream.engine.runtime.running_query import QuerySources
-from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger, ProcessingTimeTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream

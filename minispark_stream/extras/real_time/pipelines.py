@@ -41,9 +41,9 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.engine.jvm.errors import spark_error
+from minispark_stream.engine.jvm.expressions import in_arrow
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.jvm.task_types import in_arrow
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.batch_context import BatchContext

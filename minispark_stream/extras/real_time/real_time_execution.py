@@ -48,7 +48,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from minispark_stream.engine.checkpointing.offset_seq_log import to_offsets
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, query_execution, sessions
-from minispark_stream.engine.observer import Observer
+from minispark_stream.engine.observer import Observer, step
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.metrics import Reports
 from minispark_stream.engine.plan.real_time_leaf import real_time_leaf
@@ -62,7 +62,6 @@ from minispark_stream.engine.runtime.query_planner import NewExecution
 from minispark_stream.engine.runtime.real_time_mode import check_checkpoint_format, check_operators, check_sink_on_thread
 from minispark_stream.engine.runtime.run_batch import commit_offsets, plan_batch, state_operator, update_watermark
 from minispark_stream.engine.runtime.running_query import QuerySources
-from minispark_stream.engine.runtime.step import step
 from minispark_stream.engine.runtime.stream_execution import Announce
 from minispark_stream.engine.runtime.trigger_executor import RealTimeTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream

@@ -29,7 +29,7 @@ Tracer = Callable[[FrameType, str, Any], Any]
 Code = list[list[Any]]  # of each function: its file in the package, its first line, its name, and the lines that ran
 
 PACKAGE = str(Path(__file__).parents[2]) + os.sep
-LOOK_ON = tuple(PACKAGE + path.replace("/", os.sep) for path in ("lens/", "tools/", "engine/runtime/step.py"))  # (2)
+LOOK_ON = tuple(PACKAGE + path.replace("/", os.sep) for path in ("lens/", "tools/", "engine/observer.py"))  # (2)
 
 
 class CodeThatRan:

@@ -32,8 +32,8 @@ from pyspark.sql.types import LongType, StructType
 
 from minispark_stream.engine.checkpointing.join_stores import SIDES
 from minispark_stream.engine.jvm import expressions, physical, plans, query_execution, scala
+from minispark_stream.engine.jvm.expressions import in_arrow
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.jvm.task_types import in_arrow
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.session.session_window import SessionWindowAggregation

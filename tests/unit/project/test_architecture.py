@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "extras.jvm": ("engine.jvm",),
     "extras.continuous": (
         "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.checkpointing",
-        "engine.jvm", "engine.clock", "extras.rpc",
+        "engine.jvm", "engine.clock", "engine.observer", "extras.rpc",
     ),
     "extras.async_progress_tracking": (
         "engine.runtime", "engine.sinks", "engine.checkpointing", "engine.jvm", "engine.clock", "engine.observer",
@@ -181,7 +181,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "engine.jvm.scala._companion": "a look-up in the JVM for a Scala object",
     "engine.jvm.scala._as_function": "a function object in the JVM for a method",
     "engine.jvm.scala._constant": "what a static method of the JVM always gives",
-    "engine.jvm.of_batch._rule": "a function object in the JVM over expressions",
+    "engine.jvm.query_execution._rule": "a function object in the JVM over expressions",
     "engine.jvm.scala._nil": "one object for each JVM",
     "engine.operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
     "engine.operators.worker_tuning._sockets": "the sockets that a worker has open in its first task",

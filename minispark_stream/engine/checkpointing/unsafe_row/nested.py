@@ -220,7 +220,8 @@ class Map(Variable):
 
 def field_type(dt: Any) -> FieldType:
     """How values of a type are written and read. `dt` is PySpark's DataType or the one of types_without_pyspark.py."""
-    dt = stored_type(dt)
+    if hasattr(dt, "sqlType"):
+        dt = stored_type(dt)
     match dt.typeName():
         case "struct":
             return Struct(dt)

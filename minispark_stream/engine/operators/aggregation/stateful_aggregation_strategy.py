@@ -26,9 +26,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from minispark_stream.engine.jvm import expressions, physical, scala, sessions
+from minispark_stream.engine.jvm.expressions import without_names
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.aggregation.state_store_restore import StateStoreRestore
 from minispark_stream.engine.operators.aggregation.state_store_save import StateStoreSave
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation

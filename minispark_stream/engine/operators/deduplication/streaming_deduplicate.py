@@ -41,9 +41,9 @@ from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.engine.jvm import expressions, physical, scala
+from minispark_stream.engine.jvm.expressions import without_names
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import StatefulOperator, state_schema
 from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import (

@@ -60,7 +60,7 @@ from pyspark.sql.types import (
 )
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.jvm.task_types import by_position
+from minispark_stream.engine.jvm.expressions import by_position
 from minispark_stream.engine.operators.columns import Columns
 
 NO_TIMESTAMP = -1

@@ -48,9 +48,9 @@ from minispark_stream.engine.checkpointing.join_stores import COUNTS, LEFT, RIGH
 from minispark_stream.engine.checkpointing.unsafe_row.plain import unique_names
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
 from minispark_stream.engine.jvm.errors import extended_analysis_error
+from minispark_stream.engine.jvm.expressions import without_names
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import MapPartitions
-from minispark_stream.engine.jvm.task_types import without_names
 from minispark_stream.engine.operators.base import StatefulOperator, state_schema
 from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import EventTime
