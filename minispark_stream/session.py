@@ -112,7 +112,7 @@ class MiniSparkSession(SparkSession):
 
     @classmethod
     def active(cls) -> MiniSparkSession:
-        """The same; if no Spark is active on this thread, the model session of the default session.
+        """The model session of the Spark that is active on this thread, or else of the default session.
 
         Raises:
             PySparkRuntimeError: no Spark is running.

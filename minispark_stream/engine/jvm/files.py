@@ -81,7 +81,7 @@ def file_index(session: SparkSession, paths: JavaObject, options: Mapping[str, s
 def _file_index(
     session: SparkSession, paths: JavaObject, options: JavaObject, schema: JavaObject, cache: JavaObject = None
 ) -> JavaObject:
-    """The same with Java arguments; `cache` keeps what has been found below each path."""
+    """`file_index` with Java arguments; `cache` keeps what has been found below each path."""
     name = "InMemoryFileIndex"
     return scala.call(
         scala.java_class(session, name), sparkSession=session._jsparkSession, rootPathsSpecified=paths, parameters=options,

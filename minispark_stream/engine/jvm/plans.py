@@ -32,7 +32,7 @@ def of_rows(session: SparkSession, plan: JavaObject) -> DataFrame:
 
 
 def as_leaf(df: DataFrame) -> DataFrame:
-    """The same rows as a plan of one leaf, which counts them when they are read; no job runs yet."""
+    """The rows of a DataFrame as a plan of one leaf, which counts them when they are read; no job runs yet."""
     execution = df._jdf.queryExecution()
     return rdd_frame(df.sparkSession, execution.toRdd(), execution.analyzed().schema())
 
@@ -186,7 +186,7 @@ def statistics_of_nothing(session: SparkSession, attributes: JavaObject) -> Java
 
 
 class Renaming:
-    """The same rows under the (name, expression id) pairs of another plan's attributes, column by column.
+    """The rows of a plan under the (name, expression id) pairs of another plan's attributes, column by column.
 
     An id may be None, for a new one, unless the rows are a relation of files.
 

@@ -68,7 +68,7 @@ def compaction_confs(session: SparkSession, log: str) -> tuple[int, int, bool, i
 
 
 def of_spark(session: SparkSession) -> SparkSession:
-    """The same session in PySpark's own class: its streams are those of real Structured Streaming."""
+    """A session in PySpark's own class: its streams are those of real Structured Streaming."""
     return session if type(session) is SparkSession else SparkSession(session.sparkContext, session._jsparkSession)
 
 
@@ -174,5 +174,5 @@ def time_string_as_ms(session: SparkSession, text: str) -> int:
 
 
 def time_string_as_sec(session: SparkSession, text: str) -> int:
-    """The same in whole seconds; a bare number is a number of seconds."""
+    """A duration such as "10s" in whole seconds; a bare number is a number of seconds."""
     return int(scala.java_class(session, "JavaUtils").timeStringAsSec(text))

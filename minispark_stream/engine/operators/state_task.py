@@ -96,7 +96,7 @@ class StatefulOperatorStateInfo:
             there_are = f"operator {self.operator_id} has {self.num_partitions} state partitions"
             raise RuntimeError(f"Partition {partition} is out of range: {there_are}.")
         with ExitStack() as at_the_end:
-            stores, ids = [], ids_by_store(self.unique_ids, partition)
+            stores, ids = [], ids_by_store(self.unique_ids, partition) if self.unique_ids else {}
             formats = {name: RowFormat(key, value if self.checks_values else None) for name, key, value in self.schemas}
             for name in names:
                 store_id = self.store_id(partition, name)

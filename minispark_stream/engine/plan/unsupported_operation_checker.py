@@ -92,7 +92,7 @@ def check_for_streaming(session: SparkSession, plan: JavaObject, output_mode: st
 
 
 def check_for_continuous(session: SparkSession, plan: JavaObject, output_mode: str) -> None:  # (6)
-    """The same for a query of the continuous engine."""
+    """Refuse the queries that Spark refuses to run in the continuous engine, with Spark's condition and text."""
     check_for_streaming(session, plan, output_mode)
     query = Query(session, read(plan), output_mode.capitalize())
     for node in query.root.up():

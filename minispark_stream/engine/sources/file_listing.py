@@ -75,7 +75,8 @@ class Folder:
         ignored = sessions.flag(self._session, "spark.sql.streaming.fileStreamSink.ignoreMetadata")
         if ignored or not self._files.isDirectory(self._path):
             return False
-        if self._path.toUri().toString() != self.root:  # the path has a character that is escaped in a URI
+        uri = self._path.toUri()
+        if uri.getRawPath() != uri.getPath():  # it has a space or another character that is escaped
             escaped_paths.check_not_escaped(self._session, f"{self.root}/{FOLDER}", escaped_paths.MANIFEST)
         return bool(self._files.exists(files.path(self._session, self._path, FOLDER)))
 

@@ -79,6 +79,8 @@ class HDFSBackedStateStore:
             self._verify_updating("put")
             if len(keys) != len(values):
                 raise ValueError(f"Cannot put {len(keys)} keys with {len(values)} values")
+            if not len(keys):
+                return
             with self._provider.changing(len(keys)) as entries:
                 self._undo += entries.put(keys, values)
             self._changes.append((keys, values))

@@ -120,10 +120,8 @@ def write_operator_metadata(state_dir: str, metadata: OperatorStateMetadata, bat
     folder = f"{metadata.operator_id}/_metadata"
     if metadata.properties is None:
         if not manager.exists(f"{folder}/metadata"):
-            manager.mkdirs(folder)
             manager.create_atomic(f"{folder}/metadata", metadata.to_text().encode("utf-8"))
     else:
-        manager.mkdirs(f"{folder}/v2")
         manager.create_atomic(f"{folder}/v2/{batch_id}", metadata.to_text().encode("utf-8"), overwrite=True)
 
 

@@ -86,7 +86,6 @@ class StateFiles:
         self.manager = manager or CheckpointFileManager(store_id.location)
         self.root = self.manager.root
         self.row_format: RowFormat | None = None  # that of the next row to be checked
-        self._has_directory = False
 
     def __str__(self) -> str:
         provider = f"StateStoreProviderId[ storeId={self.store_id}, queryRunId={self.conf.query_run_id} ]"
@@ -121,7 +120,8 @@ class StateFiles:
         Raises:
             FileExistsError: there is a file and `overwrite` is false.
         """
-        self.delete(self.name(version, self.snapshot))
+        if overwrite:
+            self.delete(self.name(version, self.snapshot))
         return self.write_delta(version, changes, overwrite)
 
     def write_delta(self, version: int, changes: Sequence[Change], overwrite: bool = True) -> object:
@@ -245,9 +245,6 @@ class StateFiles:
         return changes
 
     def _write(self, name: str, records: bytes, overwrite: bool = True) -> object:
-        if not self._has_directory:
-            self.manager.mkdirs("")
-            self._has_directory = True
         return self.manager.create_atomic(name, compress(records, self.conf.compression_codec), overwrite)  # (1)
 
     def _read(self, name: str, kind: str) -> list[Change]:

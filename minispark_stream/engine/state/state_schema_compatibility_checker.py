@@ -71,7 +71,6 @@ def validate_or_write_schema(
     _refuse_collated_keys(key_schema)
     manager = CheckpointFileManager(StateStoreId(state_dir, operator_id, 0, store_name).location)
     if not manager.exists(SCHEMA_FILE):  # (1)
-        manager.mkdirs("_metadata")
         manager.create_atomic(SCHEMA_FILE, encode_schemas(key_schema, value_schema))
         return
     try:

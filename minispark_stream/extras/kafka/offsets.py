@@ -59,7 +59,7 @@ def from_json(session: SparkSession, text: str) -> PartitionOffsets:
 
 
 def timestamps_from_json(session: SparkSession, text: str) -> PartitionOffsets:
-    """The same for the option `startingOffsetsByTimestamp`: milliseconds since the epoch in place of offsets."""
+    """What the option `startingOffsetsByTimestamp` says: for each partition, milliseconds since the epoch."""
     utils = java_class(session, EXTRAS["JsonUtils"])
     return _flat(utils.partitionTimestamps(utils.partitionTimestamps(text)))
 

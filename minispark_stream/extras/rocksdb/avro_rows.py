@@ -142,7 +142,7 @@ def _decimal(kind: str) -> tuple[int, int]:
 
 
 def _with_numbers(kind: Any) -> Any:
-    """The same type with numbers for dates and times, whose UnsafeRows are the same."""
+    """A type of Avro, with numbers for dates and times, whose UnsafeRows are the same."""
     if isinstance(kind, str):
         return _AS_NUMBERS.get(kind, kind)
     if isinstance(kind, list):

@@ -67,7 +67,7 @@ class UnsafeRowDataEncoder:
         return value
 
     def of_element(self, family: str, value: bytes) -> bytes:
-        """The same for a value that is not a list, or for an element of one."""
+        """A value that is not a list, or an element of one, as UnsafeRows. Raises ValueError."""
         return value
 
 

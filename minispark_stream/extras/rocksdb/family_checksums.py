@@ -46,7 +46,7 @@ class FamilyChecksums:
             yield _with_key_checksum(record) if self.are_on else record  # (2)
 
     def checked(self, change: Change) -> Change:
-        """The same rows without checksums. Raises ValueError; RowChecksumMismatch."""
+        """The rows of a change without their checksums. Raises ValueError; RowChecksumMismatch."""
         keys, values = change
         return (keys, list(map(self._checked, keys, values))) if self.are_on else change
 

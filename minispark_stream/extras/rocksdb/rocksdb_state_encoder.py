@@ -142,7 +142,7 @@ def with_key_checksums(change: Change) -> Change:
 
 
 def checked_keys(change: Change) -> Change:
-    """The same records without those checksums. Raises RowChecksumMismatch."""
+    """The records of a changelog without the checksums of removed keys. Raises RowChecksumMismatch."""
     keys, values = change
     plain = [key if value is not None else key[4:] for key, value in zip(keys, values)]
     if with_key_checksums((plain, values))[0] != list(keys):

@@ -49,7 +49,7 @@ class Rows:
         return self._rows.decode(self._as_fields(rows))
 
     def columns(self, rows: list[bytes]) -> Columns:
-        """The same rows as columns, in Spark's internal form."""
+        """Rows of a family as columns, in Spark's internal form."""
         return self._rows.columns(self._as_fields(rows))
 
     def expiries(self, rows: list[bytes]) -> list[int]:

@@ -269,7 +269,7 @@ def _row_name(item: Mapping[str, Any]) -> str:
 
 
 def _emitted_row(batch: BatchFacts, emitted: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as `_row`, for a row that an operator emitted: it has no number, and no event time besides that of its key."""
+    """A row that an operator emitted, as `_row` has those of a source: without a number, its event time is that of its key."""
     source = f"operator {as_int(emitted.get('operatorId'))}"
     return {"number": 0, "batch": batch, "source": source, "file": None, "row": {}, "event_ms": None}
 

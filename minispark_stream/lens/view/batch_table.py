@@ -32,7 +32,7 @@ def batch_rows(recording: Recording) -> list[dict[str, Any]]:
 
 
 def to_pandas(recording: Recording) -> pd.DataFrame:
-    """The same as a DataFrame; `watermark` is a timestamp in UTC."""
+    """The batches of a recording as a DataFrame; `watermark` is a timestamp in UTC."""
     import pandas as pd
 
     rows = [{**row, **phases(batch)} for row, batch in zip(batch_rows(recording), recording.batches)]

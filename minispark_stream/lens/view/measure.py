@@ -48,7 +48,7 @@ def text_width(words: str, size: float, bold: bool = False) -> float:
 
 
 def printable(words: str) -> str:
-    """The same words on one line, and without characters that are not allowed in SVG."""
+    """Words on one line, and without characters that are not allowed in SVG."""
     return "".join(c if c.isprintable() else " " for c in words)
 
 

@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line."""
+    """A text on one line, without tabs."""
     return re.sub("[\t\n]", " ", printable(text))
 
 

@@ -49,7 +49,7 @@ class ReadOnlyFiles(CheckpointFileManager):
         self.folders: set[str] = set()
 
     def folder(self, name: str, text: bool = False) -> ReadOnlyFiles:
-        """The same for a subdirectory."""
+        """The files of a subdirectory, read in the same way."""
         below = ReadOnlyFiles(f"{self._path}/{name}" if name else self._path, self._fs, self.budget, text)
         below.root = f"{self.root}/{name}" if name else self.root
         return below

@@ -124,7 +124,7 @@ def explain_query(
     query: Any, checkpoint: str | None, mode: str | None, events: Sequence[Event] = (), plan: str = "",
     measured: Mapping[str, int | None] | None = None, interval_ms: int = 0, real_time_ms: int = 0, sink: str = "",
 ) -> OutputExplanation:
-    """The same for a query, which is anything with PySpark's `recentProgress`, `exception()`, `isActive` and `status`.
+    """Why a query, which is anything with PySpark's `recentProgress`, `exception()`, `isActive` and `status`, has no output.
 
     Args:
         events: its trace.

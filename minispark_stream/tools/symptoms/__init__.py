@@ -55,7 +55,7 @@ def look_up_text(text: str, path: str | None = None) -> Answer | OutputExplanati
 
 
 def answer(asked: str) -> Answer | OutputExplanation:
-    """As `why`, which is this as text."""
+    """What `why` prints, as values."""
     if not is_path(asked):
         return look_up_text(asked)
     path = local(asked)

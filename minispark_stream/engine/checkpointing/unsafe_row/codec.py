@@ -42,8 +42,10 @@ class UnsafeRowCodec:
         return self._in_a_row(*self._prepared(columns, num_rows))
 
     def encode_rows(self, columns: Sequence[pa.Array | pa.ChunkedArray], num_rows: int | None = None) -> Sequence[bytes]:
-        """The same as one table (`Rows`), if a table suits these rows; else as a list."""
+        """One UnsafeRow per row of `columns`, as `encode` makes them: as a table (`Rows`) if it suits them, else a list."""
         parts, sizes = self._prepared(columns, num_rows)
+        if not len(sizes):
+            return []
         shape = Shape.of(sizes)
         if shape is None:
             return self._in_a_row(parts, sizes)

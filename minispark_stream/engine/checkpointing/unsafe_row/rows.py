@@ -122,7 +122,7 @@ class Rows(Sequence[bytes]):
         return rows
 
     def tight(self) -> Rows:
-        """The same rows as lines that have no more room than they need."""
+        """These rows as lines that have no more room than they need."""
         shape = Shape.of(self.sizes)
         return self if shape is None else self.in_shape(shape)
 

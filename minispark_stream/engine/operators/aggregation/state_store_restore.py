@@ -46,7 +46,8 @@ class StateStoreRestore(StateTask):
     ) -> tuple[Iterable[pa.RecordBatch], StateMetrics]:
         """The old and new rows, for one batch of new rows after the other; there is nothing to report."""
         [store] = stores
-        return chain.from_iterable((self.old_rows(store, new), new) for new in batches), StateMetrics()  # (1), (3)
+        some = (new for new in batches if new.num_rows)
+        return chain.from_iterable((self.old_rows(store, new), new) for new in some), StateMetrics()  # (1), (3)
 
     def old_rows(self, store: StateStore, new: pa.RecordBatch) -> pa.RecordBatch:
         """(2) The rows of the state that have the keys of the new rows."""
