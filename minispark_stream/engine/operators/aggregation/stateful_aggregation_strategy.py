@@ -38,7 +38,10 @@ from minispark_stream.engine.operators.event_times import event_time_column, eve
 from minispark_stream.engine.operators.session.session_window import SessionWindowAggregation
 from minispark_stream.engine.operators.session.session_window_state_store_restore import SessionWindowStateStoreRestore
 from minispark_stream.engine.operators.session.session_window_state_store_save import SessionWindowStateStoreSave
-from minispark_stream.engine.operators.session.streaming_session_window_state_manager import StreamingSessionWindowStateManager
+from minispark_stream.engine.operators.session.streaming_session_window_state_manager import (
+    SAME_ORDER,
+    StreamingSessionWindowStateManager,
+)
 from minispark_stream.engine.plan.nodes import control_of
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION, AGGREGATION_IN_REAL_TIME
 
@@ -113,13 +116,15 @@ def compile_aggregate(
     start = StructField("sessionStartTime", TimestampType(), nullable=False)
     keys = state_schema(session, StructType([*(rows.fields[i] for i in without_session), start]))
     state = StreamingSessionWindowStateManager(without_names(keys), without_names(rows), position)
+    sorts = all(rows.fields[i].dataType in SAME_ORDER for i in without_session)
     return SessionWindowAggregation(
-        restore=SessionWindowStateStoreRestore(state=state, event_time=common["event_time"]),
+        restore=SessionWindowStateStoreRestore(state=state, event_time=common["event_time"], sorts=sorts),
         save=SessionWindowStateStoreSave(state=state, event_time=common["event_time"]),
         keys=keys,
         values=rows,
         shuffle_keys=tuple(grouping[i] for i in without_session),
         session=position,
         order=restore.requiredChildOrdering().head(),
+        is_sorted_by_task=sorts,
         **common,
     )

@@ -9,8 +9,8 @@ to when all rows of the key are together, including those of earlier batches.
 1. Spark's partial aggregation runs over the new rows, by their keys and the session of each row, [ts, ts + gap). With the conf
    sessionWindow.merge.sessions.in.local.partition, Spark already merges sessions before the shuffle, so fewer rows are
    shuffled.
-2. The shuffle is by the keys *without* the session, so that a task gets all sessions of a key. Spark sorts them by key and
-   start.
+2. The shuffle is by the keys *without* the session, so that a task gets all sessions of a key, sorted by key and session. If
+   the keys have types that Arrow sorts as Spark does, the task of (3) sorts them, because Spark takes longer.
 3. A task per partition inserts the sessions of the state among the new ones
    (engine/operators/session/session_window_state_store_restore.py).
 4. Spark's MergingSessionsExec merges the sessions that overlap or touch. It takes them in the order of the task's output, in
@@ -51,11 +51,12 @@ class SessionWindowAggregation(StreamingAggregation):
     """An aggregation in which the grouping column at position `session` is a session window.
 
     The key of a state row consists of the grouping columns without the session, and the start of the session; the value has all
-    grouping columns and buffers. `order` is the sort order of the rows in a partition.
+    grouping columns and buffers. `order` is the sort order of the rows in a partition; `is_sorted_by_task`: who sorts them.
     """
 
     session: int
     order: JavaObject = field(repr=False, compare=False)
+    is_sorted_by_task: bool
     operator_name: str = "sessionWindowStateStoreSaveExec"
     in_words = "session window aggregations"
 
@@ -94,8 +95,8 @@ class SessionWindowAggregation(StreamingAggregation):
         save = self.of_batch(context, self.save, self.tasks, output_mode=context.output_mode)
         new = self.new_rows(context, children[0])  # (1)
         by_key = physical.shuffled(session, new, self.shuffle_keys, self.partitions(context.num_partitions))  # (2)
-        sorted_rows = physical.sorted_in_partitions(session, by_key, self.order)
-        restored = context.map_partitions(self.tasks, sorted_rows, restore, refusal=refusal)  # (3)
+        rows = by_key if self.is_sorted_by_task else physical.sorted_in_partitions(session, by_key, self.order)
+        restored = context.map_partitions(self.tasks, rows, restore, refusal=refusal)  # (3)
         sorted_again = physical.scan(session, restored.execute(), restored.output(), self.order)
         merged = physical.over(session, self.merge, sorted_again)  # (4)
         saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)

@@ -2,8 +2,8 @@
 
 Models: SessionWindowStateStoreRestoreExec and MergingSortWithSessionWindowStateIterator (About state).
 
-1. Read the new rows, sorted by group and start. Drop those whose session ends at or before the *late* watermark, and count
-   them.
+1. Read the new rows, sorted by group and session, or sort them. Drop those whose session ends at or before the *late*
+   watermark, and count them.
 2. Read all sessions of the same groups from version N of the store.
 3. Emit both, sorted by group and start; of two sessions with the same start, the old one comes first.
 
@@ -37,16 +37,19 @@ from minispark_stream.engine.state.state_store import StateStore
 
 @dataclass(frozen=True, kw_only=True)
 class SessionWindowStateStoreRestore(StateTask):
-    """The first task; calling it runs one partition (for mapInArrow)."""
+    """The first task; calling it runs one partition (for mapInArrow). `sorts`: whether the rows come unsorted."""
 
     state: StreamingSessionWindowStateManager
     event_time: EventTime | None
+    sorts: bool
 
     def run(self, stores: Sequence[StateStore], batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], StateMetrics]:
         """The old and new sessions, and how many rows were late."""
         [store] = stores
         new = concat(batches)
-        late = is_late(new, self.event_time, self.watermarks.late_ms)  # (1)
+        if self.sorts:  # (1)
+            new = new.take(self.state.order(new.columns))
+        late = is_late(new, self.event_time, self.watermarks.late_ms)
         both = self.with_old_sessions(store, without(new, late))
         told = self.tell(lambda: (Told(LATE, new.filter(pa.array(late))),))
         return [both], StateMetrics(num_rows_dropped_by_watermark=int(late.sum()), told=told)

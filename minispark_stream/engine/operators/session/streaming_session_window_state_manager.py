@@ -24,11 +24,29 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DateType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, are_among, chosen
-from minispark_stream.engine.operators.columns import WINDOW_END, WINDOW_START, Columns, Distinct, Ints, distinct
+from minispark_stream.engine.operators.columns import WINDOW_END, WINDOW_START, Columns, Distinct, Ints, distinct, record_batch
 from minispark_stream.engine.state.state_store import Found, StateStore
+
+# Of these types, Arrow and Spark put values into the same order. (Of floating point numbers, NaN and -0.0 differ.)
+SAME_ORDER = (
+    BooleanType(), ByteType(), ShortType(), IntegerType(), LongType(), DateType(), TimestampType(), TimestampNTZType(),
+    StringType(), BinaryType(),
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,14 @@ class StreamingSessionWindowStateManager:
     def groups(self, rows: Columns) -> Distinct:
         """(1) The groups of some rows."""
         return distinct(self._keys(rows, np.zeros(len(rows[0]), np.int64)))
+
+    def order(self, rows: Columns) -> pa.Array:
+        """The positions of the rows in the order of groups, and of sessions within a group: ascending, and nulls come first."""
+        grouping = [column for i, column in enumerate(rows[: len(self.keys)]) if i != self.session]
+        times = [pc.struct_field(rows[self.session], field) for field in (WINDOW_START, WINDOW_END)]
+        by = [part for column in (*grouping, *times) for part in ([column.is_valid()] if column.null_count else []) + [column]]
+        sorted_by = record_batch(by, len(rows[self.session]))
+        return pc.sort_indices(sorted_by, sort_keys=[(name, "ascending") for name in sorted_by.schema.names])
 
     def groups_of(self, keys: Sequence[bytes]) -> Sequence[bytes]:
         """(1) The group of each state key."""
