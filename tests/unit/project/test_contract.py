@@ -36,7 +36,7 @@ PUBLIC = {  # PySpark's documented modules
 }
 OF_JAVA_AND_SCALA = set("""
     ArrayList Byte Inf Random WeakHashMap appendedAll asInterfaceInstance asJava asScala asType bindTo collectArguments forName fromFunction
-    getClass getDeclaredField getMethod getName getProperty getSimpleName getTime guardWithTest hasNext identityHashCode isDefined keySet
+    getClass getDeclaredField getMethod getName getProperty getRawPath getSimpleName getTime guardWithTest hasNext identityHashCode isDefined keySet
     methodType mkString newInstance nonEmpty ofMillis parseLong productArity productElement productElementName publicLookup
     setAccessible setValue singletonList takeRight toArray toList toSeq toVector unsafeArray unsafeWrapArray writeValueAsString
     isEmpty toString isInstance
