@@ -137,12 +137,14 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments; a page of a checkpoint shows all of it, so whoever asks for a part of it, too, is told so."""
+    """The arguments; what would be passed over beside another one is refused."""
     top = parser()
     args = top.parse_args(argv)
     parts = ("operator", "store", "partition", "version", "key", "diff")
     if args.command == "inspect" and args.html and any(getattr(args, name) is not None for name in parts):
         top.error(f"inspect: --html writes the whole report; it goes with none of {', '.join(f'--{name}' for name in parts)}")
+    if args.command == "inspect" and args.sink is not None and args.of_sink is not None:
+        top.error("inspect: CHECKPOINT --sink OUT or OUT --checkpoint CHECKPOINT; both options together name two checkpoints")
     return args
 
 

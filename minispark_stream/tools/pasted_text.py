@@ -8,7 +8,7 @@
 3. Of an object whose end is missing, the members that are whole are a value, too. It is looked for in one place, and said to be
    cut off by a member of its own.
 
-The text may come from anybody. It is bounded in depth, and nothing of it is evaluated.
+The text may come from anybody. It is bounded in depth and in the memory that its values take, and nothing of it is evaluated.
 
 Models: nothing of Spark.
 Shown by tests/unit/tools/test_reports.py.
@@ -21,7 +21,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from minispark_stream.engine.checkpointing.budget import Budget
+
 MOST_OF_ONE = 16 << 20  # characters of a value
+MOST_MEMORY = 1 << 30  # bytes, for all that is read and kept of a text
+_SMALL = 1 << 16  # characters of a value whose memory does not count
 LONGEST_TOKEN = 64  # characters of a number, a word or an escape; a longer one is no part of a value
 CUT_OFF = "cut off after"  # the member that says which was the last whole one of an object whose end is missing
 _TOKEN = re.compile(
@@ -33,24 +37,28 @@ _DECODER = json.JSONDecoder(parse_int=lambda text: _number(text), parse_float=la
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|>|\*|--)[ \t]?", re.MULTILINE)
 
 
-def objects(text: str) -> Iterator[Any]:  # (1)
+def objects(text: str, budget: Budget | None = None) -> Iterator[Any]:  # (1)
     """The JSON objects in a text, and the dicts as Python prints them.
 
+    Args:
+        budget: lends what one of them takes.
+
     Raises:
-        ValueError: an object is nested too deeply.
+        ValueError: an object is nested too deeply, or needs more memory than the budget has (LimitExceeded).
     """
+    budget = budget or Budget(MOST_MEMORY)
     at = text.find("{")
     while at >= 0:
-        value, size = _decoded(text, at)
+        value, size = _decoded(text, at, budget)
         if value is None and size == 1:  # a name without double quotes; Python 2 writes u'name'
             python, end = as_json(text, at)
-            value, size = None if python is None else _decoded(python, 0)[0], max(end - at, 1)
+            value, size = None if python is None else _decoded(python, 0, budget)[0], max(end - at, 1)
         if value is not None:
             yield value
         at = text.find("{", at + size)
 
 
-def _decoded(text: str, at: int) -> tuple[Any, int]:
+def _decoded(text: str, at: int, budget: Budget) -> tuple[Any, int]:
     """The JSON value at a place, and its length; None and how far it is one, if it is none.
 
     It is looked for in a part of the text, because an error of Python's decoder counts the lines of all that it was given.
@@ -59,7 +67,10 @@ def _decoded(text: str, at: int) -> tuple[Any, int]:
     while True:
         part = text[at : at + length]
         try:
-            return _DECODER.raw_decode(part)
+            with budget.lent():
+                if length > _SMALL:
+                    budget.take_text(part.encode("utf-8", "surrogatepass"))
+                return _DECODER.raw_decode(part)
         except RecursionError:
             raise ValueError("an object of the text is nested too deeply") from None
         except json.JSONDecodeError as e:

@@ -11,7 +11,8 @@
    An offset is the text that the log has, whether the report has it as text or as a value.
 4. Reports are grouped by query, and a report that comes twice is kept once.
 
-The text may come from anybody. It is bounded in size and depth, and nothing of it is evaluated.
+The text may come from anybody. It is bounded in size, in depth, and in the memory that is taken for it, and nothing of it is
+evaluated.
 
 Models: nothing of Spark.
 Shown by tests/unit/tools/test_reports.py.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,11 +30,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget, LimitExceeded
 from minispark_stream.lens.trace.values import as_int, as_list, as_map
-from minispark_stream.tools.pasted_text import CUT_OFF, as_json, cut_off, objects, uncommented
+from minispark_stream.tools.pasted_text import CUT_OFF, MOST_MEMORY, as_json, cut_off, objects, uncommented
 
 MOST_BYTES = 256 << 20  # of a file, after it was decompressed
 MOST_REPORTS = 10_000  # of a query; the newest are kept
+BYTES_PER_QUERY = 2000  # besides its reports
 COMPRESSED = {".zst": "zstd", ".zstd": "zstd", ".gz": "gzip", ".lz4": "lz4", ".bz2": "bz2"}
 
 
@@ -48,6 +52,12 @@ class Saved:
     @property
     def called(self) -> str:
         return self.name or self.id
+
+    def keep(self, report: dict[str, Any], budget: Budget) -> None:
+        if len(self.reports) == MOST_REPORTS:
+            budget.take(-_weight(self.reports[0]))
+        budget.take(_weight(report))
+        self.reports.append(report)
 
 
 def is_saved(value: object) -> bool:
@@ -68,18 +78,18 @@ def read_saved(source: Any, max_bytes: int = MOST_BYTES) -> list[Saved]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it contains no report, or is too long.
+        ValueError: it contains no report, is too long, or would take more than a gigabyte of memory.
     """
     if isinstance(source, Mapping):
-        found, where = saved_in([source]), "the mapping"
+        found, where = saved_in([source], Budget(sys.maxsize)), "the mapping"
     elif isinstance(source, (list, tuple)):
-        found, where = saved_in(source), "the list"
+        found, where = saved_in(source, Budget(sys.maxsize)), "the list"
     elif isinstance(source, str) and source.lstrip()[:1] in ("{", "["):
         if len(source) > max_bytes:
             raise ValueError(f"the text has more than {max_bytes} characters")
-        found, where = saved_in_text(source), "the text"
+        found, where = _saved_in(source, "the text"), "the text"
     else:
-        found, where = saved_in_text(_text_of(os.fspath(source), max_bytes)), str(source)
+        found, where = _saved_in(_text_of(os.fspath(source), max_bytes), str(source)), str(source)
     if not any(saved.reports for saved in found):
         wanted = "reports of streaming queries, as query.lastProgress, a listener, a log or an event log has them"
         raise ValueError(f"{where} has no {wanted}")
@@ -101,33 +111,71 @@ def the_one(found: list[Saved], name: str | None) -> Saved:
     raise ValueError(f"{'no query is' if not chosen else 'several queries are'} called {name}: {known}")
 
 
+def _saved_in(text: str, where: str) -> list[Saved]:
+    try:
+        return saved_in_text(text)
+    except LimitExceeded:
+        wants = f"more than {MOST_MEMORY >> 20:,} MB of memory"
+        raise ValueError(f"{where} takes {wants}: save the part of it that has the reports in a file") from None
+
+
 def saved_in_text(text: str) -> list[Saved]:  # (1)
-    for values in (objects(text), objects(uncommented(text)), cut_off(uncommented(text), before="batchId")):
-        found = saved_in(values)
+    """Raises ValueError: an object is nested too deeply, or what is found takes too much memory (LimitExceeded)."""
+    budget = Budget(MOST_MEMORY)
+    budget.take(2 * sys.getsizeof(text))  # `uncommented` makes another one
+    for values in (
+        objects(text, budget), objects(uncommented(text), budget), cut_off(uncommented(text), before="batchId"),
+    ):
+        with budget.lent():
+            found = saved_in(values, budget)
         if any(saved.reports for saved in found):
             return found
     return found
 
 
-def saved_in(values: Iterable[Any]) -> list[Saved]:  # (4)
+def saved_in(values: Iterable[Any], budget: Budget) -> list[Saved]:  # (4)
     queries: dict[str, Saved] = {}
     known: set[tuple[Any, ...]] = set()
+
+    def of(query: str) -> Saved:
+        if query not in queries:
+            budget.take(BYTES_PER_QUERY)
+            queries[query] = Saved(query)
+        return queries[query]
+
     for value in values:
         event = as_map(value)
         if str(event.get("Event", event.get("event", ""))).endswith("QueryTerminatedEvent"):  # (2)
             if isinstance(event.get("exception"), str):
-                queries.setdefault(str(event.get("id")), Saved(str(event.get("id")))).error = event["exception"]
+                budget.take(len(event["exception"]))
+                of(str(event.get("id"))).error = event["exception"]
             continue
-        report = _report(event) or _report(as_map(event.get("progress")))
+        report = _report(event, budget) or _report(as_map(event.get("progress")), budget)
         if report is None:
             continue
-        one = queries.setdefault(report["id"], Saved(report["id"]))
+        one = of(report["id"])
         one.name = one.name or report["name"]
         key = (report["id"], report["runId"], report["batchId"], report["timestamp"])
         if key not in known:
             known.add(key)
-            one.reports.append(report)
+            one.keep(report, budget)
     return list(queries.values())
+
+
+def _weight(value: Any) -> int:
+    """About how many bytes a value of JSON takes."""
+    size, inside = 0, [value]
+    while inside:
+        one = inside.pop()
+        size += BYTES_PER_VALUE
+        if type(one) is dict:  # an event log has millions of values, and they are those of Python's decoder
+            size += len("".join(one))
+            inside += one.values()
+        elif type(one) is list:
+            inside += one
+        elif type(one) is str:
+            size += len(one)
+    return size
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -161,12 +209,14 @@ def plain(report: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _report(value: Mapping[str, Any]) -> dict[str, Any] | None:
+def _report(value: Mapping[str, Any], budget: Budget) -> dict[str, Any] | None:
     batch_id = as_int(value.get("batchId"))
     if batch_id is None or batch_id < 0 or not isinstance(value.get("durationMs"), Mapping):
         return None
     if not isinstance(value.get("sources"), list) and CUT_OFF not in value:
         return None
+    with budget.lent():
+        budget.take(_weight(value))  # what follows copies it
     took = {str(name): ms for name, ms in value["durationMs"].items() if _is_number(ms)}
     sink = as_map(value.get("sink"))
     return {

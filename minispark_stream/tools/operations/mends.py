@@ -146,7 +146,10 @@ def roll_back(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager) 
         raise RepairRefused(f"{refused}; and no batch can be gone back to: {last}. Begin with a new checkpoint")
     planned = plan(found, batch)
     kinds = ("state", "sources", "commits", "offsets")
-    for name in (name for kind in kinds for name in planned.remove[kind]):
+    names = [name for kind in kinds for name in planned.remove[kind]]
+    if not names:  # it would be the same once more
+        raise RepairRefused(f"{refused}; and to go back to batch {batch} does not mend it. Begin with a new checkpoint")
+    for name in names:
         copy.delete(name)
     lost = [name for name in planned.remove["state"] if not name.endswith(".crc")]
     says = f"{refused.where}: {refused.says}. Back to batch {batch}, the newest one that can be reached: "

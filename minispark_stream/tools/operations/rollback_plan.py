@@ -41,6 +41,7 @@ from minispark_stream.tools.inspection.findings import SHUFFLE_PARTITIONS
 from minispark_stream.tools.inspection.logs import UNREADABLE
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
+from minispark_stream.tools.inspection.restart.of_state import num_partitions
 from minispark_stream.tools.inspection.sources import read_entry
 from minispark_stream.tools.inspection.state_reader import StoreState
 
@@ -241,8 +242,8 @@ def _why_no_state(checkpoint: Checkpoint, batch: Batch) -> Iterator[str]:
     partitions = canonical_number(batch.conf.get(SHUFFLE_PARTITIONS, ""))
     for store in checkpoint.report.states:
         existing = {p for p in store.partitions if partitions is None or p < partitions}
-        if partitions is not None and existing - {0} and len(existing) < partitions:
-            lost = next(p for p in range(partitions) if p not in existing)
+        opened = range(num_partitions(store.key_schema, existing, partitions))
+        if (lost := next((p for p in opened if p not in existing), None)) is not None:
             yield f"partition {lost} of the state of operator {store.operator_id} is missing"
         for p in sorted(existing):
             yield from _why_not_loaded(checkpoint, store, p, version)

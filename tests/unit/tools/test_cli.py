@@ -60,6 +60,11 @@ def test_a_page_is_asked_for_alone(capsys: pytest.CaptureFixture[str], tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_checkpoint_of_a_sink_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Otherwise one of the two would be passed over without a word."""
+    assert "name two checkpoints" in refused(capsys, "inspect", "cp", "--sink", "out", "--checkpoint", "other")
+
+
 def test_play_writes_a_page_that_needs_nothing_else_and_opens_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,12 +6,15 @@ import gzip
 import json
 import time
 import tomllib
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minispark_stream import explain_output, trace_of
+from minispark_stream.engine.checkpointing.budget import LimitExceeded
+from minispark_stream.tools import reports
 from minispark_stream.tools.cli import main
 from minispark_stream.tools.pasted_text import objects
 from minispark_stream.tools.reports import plain, read_saved, saved_in_text
@@ -132,6 +135,40 @@ def test_a_file_that_is_too_long_says_so(tmp_path: Path) -> None:
     damaged.write_bytes(b"no zstd")
     with pytest.raises(ValueError, match="cannot be decompressed.*spark.eventLog.compress=false"):
         read_saved(damaged)
+
+
+def bare(number: int, sources: str = "", **more: str) -> str:
+    members = "".join(f',"{name}":{value}' for name, value in more.items())
+    return f'{{"id":"{number}","runId":"","batchId":0,"timestamp":"","durationMs":{{}},"sources":[{sources}]{members}}}'
+
+
+@pytest.mark.parametrize("text", [
+    bare(0, more=f"[{'{},' * 300_000}0]"), bare(0, "{}," * 100_000 + "{}"), "".join(map(bare, range(8_000))),
+    "".join(bare(i, "{}," * 20_000 + "{}") for i in range(8)), bare(0) + "\U0001d11e" * 3_000_000,
+    "".join(f'{{"event":"QueryTerminatedEvent","id":"{i}","exception":""}}' for i in range(10_000)),
+], ids=["objects", "sources", "queries", "reports", "wide characters", "ends"])
+def test_a_text_that_is_made_to_take_memory_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an event log, each is compressed to a few kilobytes."""
+    path = tmp_path / "events.gz"
+    path.write_bytes(gzip.compress(text.encode(), 1))
+    monkeypatch.setattr(reports, "MOST_MEMORY", 16 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="events.gz takes more than 16 MB of memory: save the part of it"):
+            read_saved(path, max_bytes=16 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 6 * (16 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_many_reports_the_newest_are_kept_and_the_others_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(bare(0, n=str(i)).replace('"runId":""', f'"runId":"{i}"') for i in range(20_000))
+    monkeypatch.setattr(reports, "MOST_MEMORY", 36 << 20)
+    (saved,) = saved_in_text(text)
+    assert [one["n"] for one in saved.reports] == list(range(10_000, 20_000))
+    monkeypatch.setattr(reports, "MOST_REPORTS", 20_000)
+    with pytest.raises(LimitExceeded):
+        saved_in_text(text)
 
 
 def test_the_offsets_of_pyspark_35_are_texts_of_python() -> None:

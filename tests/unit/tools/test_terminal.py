@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream import explain_output, inspect
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
+from minispark_stream.engine.checkpointing.file_stream_sink_log import FileStreamSinkLog, SinkFileStatus
 from minispark_stream.engine.checkpointing.lz4_block import compress
 from minispark_stream.engine.checkpointing.stream_metadata import read_or_create
 from minispark_stream.engine.state.operator_state_metadata import (
@@ -39,7 +40,7 @@ def checkpoint(tmp_path: Path) -> Path:
     read_or_create(str(path), lambda key: None)
     offset = json.dumps({"logOffset": 0, EVIL: EVIL}, ensure_ascii=False)
     for batch in range(3):
-        log_batch(path, batch, offset, EVIL.replace("\r", ""), conf={**CONF, f"conf{EVIL}": EVIL}, watermark=1)
+        log_batch(path, batch, offset, EVIL.replace("\r", ""), conf={**CONF, "spark.sql.shuffle.partitions": "1", f"conf{EVIL}": EVIL}, watermark=1)
     source = FileStreamSourceLog(str(path / "sources/0"), CompactionConf())
     source.add(0, (FileEntry(f"file:///in/{EVIL}\nnext  forged", 1, 0),))
     (path / f"sources/0/{IN_A_NAME.replace('/', '')}").touch()
@@ -54,6 +55,12 @@ def checkpoint(tmp_path: Path) -> Path:
     (path / "state/0/0/2.snapshot").write_bytes(b"damaged")
     (path / f"state/0/0/.{IN_A_NAME}.tmp").touch()
     (path / f"link{IN_A_NAME}").symlink_to("metadata")
+    (path / "app.log").write_text(f"26/03/01 12:00:00 ERROR Query {EVIL} terminated with error\njava.lang.Error: {EVIL}\n", newline="")
+    report = {"batchId": 0, "durationMs": {EVIL: 1}, "sources": [{"description": EVIL}], "name": EVIL, "timestamp": EVIL, "sink": {"description": EVIL}}
+    (path / "progress.json").write_text(json.dumps([report, {**report, "id": EVIL}], ensure_ascii=False))
+    (path / f"out/{IN_A_NAME}").mkdir(parents=True)
+    FileStreamSinkLog(str(path / "out/_spark_metadata"), CompactionConf()).add(0, (SinkFileStatus(f"file:///out/{EVIL}", 1, False, 1, 1, 1, EVIL),))
+    (path / f"out/{IN_A_NAME}/part").touch()
     return path
 
 
@@ -63,6 +70,11 @@ def checkpoint(tmp_path: Path) -> Path:
     ["inspect", "PATH", "--diff", "0", "1", "--json"], ["inspect", "PATH", "--version", "7"], ["inspect", "PATH", "--store", EVIL],
     ["inspect", "PATH", "--max-bytes", "10"], ["inspect", "PATH/nowhere"], ["inspect", "PATH/state"], ["inspect", "PATH", "--html", "PATH/out.html"],
     ["why", "PATH"], ["why", "PATH/state"], ["why", f"[UNSUPPORTED {EVIL}] no such entry"], ["why", f"Sorting is not supported {EVIL}"], ["course", "PATH/metadata"], ["course", "PATH/course"],
+    ["why", "PATH/app.log"], ["why", "PATH/progress.json"], ["inspect", "PATH/out"], ["inspect", "PATH", "--sink", "PATH/out"],
+    ["inspect", "PATH/out", "--json"], ["rollback", "PATH", "1"], ["rollback", "PATH", "1", "--json"], ["rollback", "PATH", "1", "--to", "PATH-back"],
+    ["repair", "PATH"], ["repair", "PATH", "--json"], ["repair", "PATH", "--to", "PATH-mended"], ["repartition", "PATH", "3"],
+    ["repartition", "PATH", "3", "--to", "PATH-divided"], ["state", "PATH", "--delete", f"a{EVIL}\nnext  forged"], ["metrics", "PATH"],
+    ["state", "PATH", "--delete", EVIL], ["check", "PATH", "--query", EVIL], ["check", "PATH", "--query", f"json:{EVIL}"], ["play", EVIL],
 ], ids=lambda arguments: " ".join(map(printable, arguments)))
 def test_no_command_prints_what_steers_a_terminal(checkpoint: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     main([argument.replace("PATH", str(checkpoint)) for argument in arguments])

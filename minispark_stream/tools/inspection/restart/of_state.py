@@ -20,13 +20,15 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
 from minispark_stream.engine.checkpointing.join_stores import SIDES
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS, ROCKS_DB_PROVIDER, StateStoreId
 from minispark_stream.tools.inspection.contents import FIRST, Operator, Reasons, Refusal, Unknown
 from minispark_stream.tools.inspection.logs import Logs
-from minispark_stream.tools.inspection.operators import Found, StoreFolders
+from minispark_stream.tools.inspection.operators import Found
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles, is_unread
 from minispark_stream.tools.inspection.restart.of_logs import (
     AGGREGATION_FORMAT,
@@ -84,7 +86,7 @@ def of_state(files: ReadOnlyFiles, logs: Logs, found: Found, version: int) -> Re
         if f"state/{number}" not in files.folders:
             yield Refusal(FIRST, f"state/{number}", "the state of this operator is missing", NOT_THERE[provider])
     for folders in found.folders:
-        for partition in range(_num_partitions(folders, confs.get(PARTITIONS))):
+        for partition in range(num_partitions(folders.key, folders.partitions, canonical_number(confs.get(PARTITIONS, "")))):
             where = folders.of(partition)
             if (error := found.errors.get(where)) is not None:
                 yield _refused(files, where, error, getattr(error, "condition", None))
@@ -168,10 +170,16 @@ def _refused(files: ReadOnlyFiles, where: str, error: Exception, condition: str 
     return Unknown(where, says) if is_unread(error) else Refusal(FIRST, where, f"cannot be loaded: {says}", condition)
 
 
-def _num_partitions(folders: StoreFolders, logged: str | None) -> int:
-    """In how many partitions a batch opens a store. Without a grouping key, all rows are in partition 0."""
-    if folders.key is None:
-        is_global = folders.partitions == (0,)
+def num_partitions(key: StructType | None, there: Collection[int], logged: int | None) -> int:
+    """In how many partitions a batch opens a store. Without a grouping key, all rows are in partition 0.
+
+    Args:
+        key: the schema of its keys; None if it is not known.
+        there: the partitions that exist.
+        logged: what the offset log says.
+    """
+    if key is None:
+        is_global = set(there) == {0}
     else:
-        is_global = all(f.dataType.typeName() == "void" or f.name == "sessionStartTime" for f in folders.key.fields)
-    return 1 if is_global else int(logged) if logged is not None else max(folders.partitions, default=0) + 1
+        is_global = all(f.dataType.typeName() == "void" or f.name == "sessionStartTime" for f in key.fields)
+    return 1 if is_global else logged if logged is not None else max(there, default=0) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,13 @@ def test_no_batch_can_be_gone_back_to(checkpoint: Path) -> None:
         for file in (checkpoint / f"state/0/{partition}").glob("*.delta"):
             file.write_bytes(b"damaged")
     with pytest.raises(RepairRefused, match="no batch can be gone back to.*new checkpoint"):
+        repair(checkpoint)
+
+
+@pytest.mark.parametrize("partition", ["0", "1"])
+def test_a_lost_partition_is_in_no_batch(checkpoint: Path, partition: str) -> None:
+    shutil.rmtree(checkpoint / "state/0" / partition)
+    with pytest.raises(RepairRefused, match=f"no batch can be gone back to: partition {partition} of the state of operator 0 is missing"):
         repair(checkpoint)
 
 

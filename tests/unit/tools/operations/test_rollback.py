@@ -179,6 +179,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "no state": (delete("state/0/1/4.delta", "state/0/1/6.snapshot"), "version 4 of its state cannot be loaded"),
     "damaged state": (damage_state, "version 4 of its state cannot be loaded"),
     "a lost partition": (lose_a_partition, "partition 0"),
+    "the last partition is lost": (lambda checkpoint: shutil.rmtree(checkpoint / "state/0/1"), "partition 1 of the state"),
     "a file to be read again is gone": (delete("../5.json"), "5.json, which would be read again"),
     "compacted": (compact, "sources/0/2 is missing: only a later compact"),
 }
