@@ -10,7 +10,7 @@
     python -m minispark_stream rollback CHECKPOINT 7   back to batch 7, in a copy, or in place with a backup
     python -m minispark_stream repair CHECKPOINT   what keeps a query from starting is mended, in a copy
     python -m minispark_stream repartition CHECKPOINT 8   its state gets another number of partitions, in a copy
-    python -m minispark_stream state CHECKPOINT --delete KEY   rows go from its state, in a copy
+    python -m minispark_stream state CHECKPOINT --delete KEY   rows of its state go, change or come, in a copy
     python -m minispark_stream metrics CHECKPOINT  its numbers, in the text format of Prometheus
     python -m minispark_stream rules               alert rules for Prometheus, or a dashboard for Grafana
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
@@ -183,7 +183,7 @@ def parser() -> argparse.ArgumentParser:
     add_rollback_arguments(commands.add_parser("rollback", help="take the last batches back"))
     add_repair_arguments(commands.add_parser("repair", help="mend a checkpoint on which no query can start, in a copy"))
     add_repartition_arguments(commands.add_parser("repartition", help="give the state another number of partitions, in a copy"))
-    add_state_arguments(commands.add_parser("state", help="remove keys from the state of a checkpoint, in a copy"))
+    add_state_arguments(commands.add_parser("state", help="remove, change or add rows of the state of a checkpoint, in a copy"))
     add_metrics_arguments(commands.add_parser("metrics", help="the numbers of checkpoints, for Prometheus"))
     rules = commands.add_parser("rules", help="alert rules for Prometheus")
     rules.add_argument("--changes", action="store_true", help="the rules of `check` instead: what changes of a query mean")
@@ -262,9 +262,14 @@ def add_repartition_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_state_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="directory or URI")
-    parser.add_argument("--delete", required=True, metavar="K", help='the rows with this key: {"word": "be"}, or be')
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--delete", nargs="?", const="{}", metavar="K", help='rows with this key go: {"word": "be"}, or be')
+    what.add_argument("--set", metavar="VALUES", help='columns of their values get these: {"count": 0}')
+    what.add_argument("--add", metavar="FILE", help="rows come, of which each is a line of JSON")
+    parser.add_argument("--key", default="{}", metavar="K", help="with --set: the rows with this key (all)")
+    parser.add_argument("--where", action="append", default=[], metavar="C", help="only where this holds: count > 100")
     parser.add_argument("--operator", type=at_least(0), default=0, metavar="N", help="the stateful operator (0)")
-    parser.add_argument("--to", metavar="COPY", help="write the checkpoint without them there")
+    parser.add_argument("--to", metavar="COPY", help="write the changed checkpoint there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
 

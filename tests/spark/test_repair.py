@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, inspect, repair
 from minispark_stream.tools.compare.runner import confs_set
-from minispark_stream.tools.operations.forget import forget
+from minispark_stream.tools.operations.edit_state import add_rows, delete_rows, set_values
 
 BATCHES = 4  # before the damage; one more comes after the repair
 Damage = Callable[[Path, Path], None]
@@ -98,7 +98,25 @@ def test_a_key_that_was_deleted_begins_anew(session: Any, tmp_path: Path) -> Non
     for batch in range(2):
         feed(tmp_path / "in", batch)
     assert run(session, tmp_path, tmp_path / "checkpoint") == {"a": 3, "b": 2}
-    forget(tmp_path / "checkpoint", "a", to=tmp_path / "copy")
+    delete_rows(tmp_path / "checkpoint", "a", to=tmp_path / "copy")
     feed(tmp_path / "in", 2)
     assert run(session, tmp_path, tmp_path / "copy") == {"a": 3, "b": 5, "c": 3}
     assert run(session, tmp_path, tmp_path / "checkpoint") == {"a": 6, "b": 5, "c": 3}
+
+
+def test_a_query_goes_on_from_values_that_were_set_and_rows_that_were_added(session: Any, tmp_path: Path) -> None:
+    """A query that has read one file without rows gets a table for its state, and goes on from it, also after a restart."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/empty.json").write_text("")
+    os.utime(tmp_path / "in/empty.json", (1_699_999_999, 1_699_999_999))
+    run(session, tmp_path, tmp_path / "checkpoint")
+    table = [{"k": k, "sum": 100 * n} for n, k in enumerate("abcdefgh")]
+    add_rows(tmp_path / "checkpoint", table, to=tmp_path / "seeded")
+    set_values(tmp_path / "seeded", {"sum": 7}, {}, ["sum >= 300", "k < e"], to=tmp_path / "copy")
+    for batch in range(3):
+        feed(tmp_path / "in", batch)
+        found = run(session, tmp_path, tmp_path / "copy")
+    assert found == {"a": 6, "b": 105, "c": 203}
+    assert {row.key["k"]: row.value["sum"] for row in inspect(str(tmp_path / "copy")).rows()} == {
+        "a": 6, "b": 105, "c": 203, "d": 7, "e": 400, "f": 500, "g": 600, "h": 700,
+    }

@@ -31,6 +31,7 @@ from minispark_stream.tools.inspection.contents import (
     StateRow,
     Store,
 )
+from minispark_stream.tools.inspection.offset_meaning import meaning
 
 SHOWN = 20  # batches, files and partitions
 WIDTH = 100
@@ -100,6 +101,17 @@ def _sources(sources: Sequence[SourceLog], batches: Sequence[Batch]) -> Iterator
             if read := batch.files.get(source.source_id):
                 names = ", ".join(short(path) for path in read[:SHOWN])
                 yield f"     batch {batch.batch_id} read {plural(len(read), 'file')}: {clip(names, WIDTH)}"
+        yield from _read(source, batches)
+
+
+def _read(source: SourceLog, batches: Sequence[Batch]) -> Iterator[str]:
+    """What the offsets of a source say of each batch; of batch 0, with the offsets where it began, if the source logs them."""
+    ends = {batch.batch_id: (batch.offsets or {}).get(source.source_id) for batch in batches}
+    ends[-1] = source.entries.get("0", "").partition("\n")[2] or None
+    for batch in batches[-SHOWN:]:
+        before, end = ends.get(batch.batch_id - 1), ends[batch.batch_id]
+        if end is not None and end != before and (read := meaning(before, end)):
+            yield f"     batch {batch.batch_id} read {clip(read, 2 * WIDTH)}"
 
 
 def conf_changes(batches: Sequence[Batch]) -> list[str]:

@@ -10,6 +10,9 @@
     repartition CHECKPOINT 8 --to COPY                  a checkpoint beside this one whose state has 8 partitions
     state CHECKPOINT --delete KEY                       the rows that would go from the state; nothing is changed
     state CHECKPOINT --delete KEY --to COPY             a checkpoint beside this one without them
+    state CHECKPOINT --delete --where "count > 100"     the same for all rows for which this holds
+    state CHECKPOINT --set '{"count": 0}' --key KEY     other values for the rows with this key
+    state CHECKPOINT --add rows.jsonl                   new rows, each a line of JSON with the columns of key and value
 
 The exit code is 0; it is 1 if it cannot be done, or the checkpoint cannot be read, and one line on stderr says why.
 """
@@ -24,7 +27,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.command import parsed_key
 from minispark_stream.tools.inspection.report import as_json
-from minispark_stream.tools.operations.forget import forget
+from minispark_stream.tools.operations.edit_state import StateEdit, add_rows, delete_rows, set_values
 from minispark_stream.tools.operations.repair import repair
 from minispark_stream.tools.operations.repartition import repartition
 from minispark_stream.tools.operations.rollback import Rollback, rollback
@@ -83,12 +86,22 @@ def _session() -> Any:
 def run_state(args: argparse.Namespace) -> int:
     """Returns the exit code."""
     try:
-        answer = forget(args.checkpoint, parsed_key(args.delete), operator=args.operator, to=args.to, max_bytes=args.max_bytes)
+        answer = _edited(args)
     except (ValueError, OSError, PySparkException) as e:
         print(f"state: {' '.join(str(e).split())}", file=sys.stderr)
         return 1
     print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
     return 0
+
+
+def _edited(args: argparse.Namespace) -> StateEdit:
+    more: dict[str, Any] = {"operator": args.operator, "to": args.to, "max_bytes": args.max_bytes}
+    if args.add is not None:
+        with open(args.add, encoding="utf-8") as file:
+            return add_rows(args.checkpoint, [json.loads(line) for line in file if line.strip()], **more)
+    if args.set is not None:
+        return set_values(args.checkpoint, json.loads(args.set), parsed_key(args.key), args.where, **more)
+    return delete_rows(args.checkpoint, parsed_key(args.delete), args.where, **more)
 
 
 def _json(answer: Rollback) -> str:

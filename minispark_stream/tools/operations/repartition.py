@@ -32,6 +32,7 @@ from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqLog
+from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.operator_state_metadata import OperatorStateMetadata
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import StateStoreId
@@ -98,8 +99,8 @@ def repartition(
     before = _checked(report, partitions)
     batch = report.batches[-1].batch_id + 1
     in_files = all(isinstance(v.reader, DeltaReader) for store in report.states for v in store.partitions.values())
-    places = [_places(report, store, before, partitions) for store in report.states] if in_files else []
-    rows = Counter(p for of_store in places for p in of_store.values())
+    found = [places(report, store, before, partitions) for store in report.states] if in_files else []
+    rows = Counter(p for of_store in found for p in of_store.values())
     answer = Repartition(report.path, before, partitions, batch, rows, not in_files)
     if to is None:
         return answer
@@ -109,7 +110,7 @@ def repartition(
     files = ReadOnlyFiles(str(checkpoint), filesystem, Budget(max_bytes))
     with scratch_of(files, source) as folder:
         if in_files:
-            _write(report, folder, places, before, partitions)  # (2)
+            _write(report, folder, found, before, partitions)  # (2)
         else:
             spark._streamingCheckpointManager.repartition(folder, partitions)  # (3)
         after = inspect(folder, max_bytes=max_bytes)
@@ -134,15 +135,20 @@ def _checked(report: CheckpointReport, partitions: int) -> int:  # (1)
     return before
 
 
-def _places(report: CheckpointReport, store: StoreState, before: int, after: int) -> dict[bytes, int]:
-    """The new partition of each key."""
+def hashed_columns(report: CheckpointReport, store: StoreState) -> tuple[StructType, int]:
+    """The schema of the keys, and how many of its columns, the first ones, decide on the partition of a row."""
     operator = next(one for one in report.operators if one.operator_id == store.operator_id)
     schema = store.key_schema
     if operator.name is None or schema is None:
         raise RepartitionRefused(f"the metadata or the schema of operator {store.operator_id} is missing")
     at_end = store.name.endswith("keyWithIndexToValue") or operator.name in _LAST_IS_NOT_HASHED
-    columns = 0 if operator.name in IN_ONE_PARTITION else len(schema.fields) - at_end
-    places = {}
+    return schema, 0 if operator.name in IN_ONE_PARTITION else len(schema.fields) - at_end
+
+
+def places(report: CheckpointReport, store: StoreState, before: int, after: int) -> dict[bytes, int]:
+    """The new partition of each key. Raises RepartitionRefused, also if a row is not where the hash of its key puts it."""
+    schema, columns = hashed_columns(report, store)
+    found = {}
     for partition, versions in store.partitions.items():
         for key in store.entries(partition, versions.load(report.next_version)) if partition < before else ():
             try:
@@ -151,19 +157,19 @@ def _places(report: CheckpointReport, store: StoreState, before: int, after: int
                 raise RepartitionRefused(f"operator {store.operator_id}: {e}") from e
             if hashed % before != partition:
                 raise RepartitionRefused(
-                    f"operator {store.operator_id} ({operator.name}) has a row in partition {partition} that the hash of its "
-                    "key puts into another one: its rows are distributed in another way"
+                    f"operator {store.operator_id} has a row in partition {partition} that the hash of its key puts into "
+                    "another one: its rows are distributed in another way"
                 )
-            places[key] = hashed % after
-    return places
+            found[key] = hashed % after
+    return found
 
 
-def _write(report: CheckpointReport, folder: str, places: Sequence[Mapping[bytes, int]], before: int, after: int) -> None:
+def _write(report: CheckpointReport, folder: str, found: Sequence[Mapping[bytes, int]], before: int, after: int) -> None:
     last = report.batches[-1].batch_id
     offsets, commits = OffsetSeqLog(f"{folder}/offsets"), CommitLog(f"{folder}/commits")
     entry, commit = offsets.get(last), commits.get(last)
     assert entry is not None and entry.metadata is not None and commit is not None
-    for store, place in zip(report.states, places):
+    for store, place in zip(report.states, found):
         some = next(iter(store.partitions.values())).reader
         assert isinstance(some, DeltaReader)
         gone: dict[int, list[bytes]] = {p: [] for p in store.partitions if p < before}
