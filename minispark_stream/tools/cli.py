@@ -238,6 +238,7 @@ def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="COPY", help="write a checkpoint that has gone back there")
     parser.add_argument("--in-place", action="store_true", help="this checkpoint goes back; needs --backup")
     parser.add_argument("--backup", metavar="DIR", help="where a copy of this checkpoint is kept")
+    parser.add_argument("--new-id", action="store_true", help="another query id, for a Delta table that was restored")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
 

@@ -178,3 +178,30 @@ def test_a_snapshot_that_is_left_is_loaded_again(spark: SparkSession, spark_file
         wrong = everything(spark, "count", tmp_path / "back", tmp_path / "back/checkpoint", take_back=True, damage=put_back)
         assert wrong != straight
         assert inspect(str(tmp_path / "back/copy")).next.batch_id == MORE + 2
+
+
+def test_a_delta_table_must_be_restored_and_the_copy_have_another_id(mini: MiniSparkSession, tmp_path: Path) -> None:
+    """The table knows the batches that are taken back, even when it has been restored: under the same id, they are skipped."""
+    deltalake = pytest.importorskip("deltalake")
+
+    def run_on(checkpoint: Path, table: Path, factor: int) -> list[int]:
+        rows = mini.readStream.schema("k string, v long").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+        writer = rows.select("k", (F.col("v") * factor).alias("v")).writeStream.format("delta")
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        writer.start(str(table)).awaitTermination()
+        return sorted(deltalake.DeltaTable(table).to_pandas().v.tolist())
+
+    arrive(tmp_path, range(FILES))
+    straight = run_on(tmp_path / "straight", tmp_path / "straight_table", 1)
+    assert straight == run_on(tmp_path / "checkpoint", tmp_path / "table", 1)
+    version = deltalake.DeltaTable(tmp_path / "table").version()
+    arrive(tmp_path, range(FILES, MORE))
+    run_on(tmp_path / "checkpoint", tmp_path / "table", 1)
+    right = run_on(tmp_path / "straight", tmp_path / "straight_table", 100)
+    found = []
+    for name, new_id in (("same", False), ("other", True)):
+        shutil.copytree(tmp_path / "table", tmp_path / f"{name}_table")
+        deltalake.DeltaTable(tmp_path / f"{name}_table").restore(version)
+        rollback(tmp_path / "checkpoint", FILES - 1, to=tmp_path / name, new_id=new_id)
+        found.append(run_on(tmp_path / name, tmp_path / f"{name}_table", 100))
+    assert found == [straight, right] and right != straight

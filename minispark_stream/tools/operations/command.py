@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         answer = rollback(
             args.checkpoint, args.batch, to=args.to, sink=args.sink, in_place=args.in_place, backup=args.backup,
-            max_bytes=args.max_bytes,
+            new_id=args.new_id, max_bytes=args.max_bytes,
         )
     except (ValueError, OSError, PySparkException) as e:
         print(f"rollback: {' '.join(str(e).split())}", file=sys.stderr)

@@ -134,7 +134,7 @@ def add_rows(checkpoint: str | Path, rows: Iterable[Mapping[str, Any]], **more: 
         key, value = _schemas(store)
         both = StructType([*key.fields, *value.fields])
         columns = as_columns(given, part(both, both.names))
-        keys = UnsafeRowCodec(key).encode(columns[: len(key.fields)])
+        keys = UnsafeRowCodec(key).encode(columns[: len(key.fields)])  # (2)
         new = UnsafeRowCodec(value).encode(columns[len(key.fields) :])
         if len(set(keys)) < len(keys):
             raise EditRefused("two of the rows have one key")

@@ -22,6 +22,7 @@ Shown by tests/spark/test_rollback.py, tests/unit/tools/operations/test_rollback
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from pyarrow import fs
 from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER
+from minispark_stream.engine.checkpointing.metadata_log import to_json
 from minispark_stream.lens.view.words import one_line, plural, short
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -81,7 +83,7 @@ class Rollback:
 
 def rollback(
     checkpoint: str | Path, n: int, *, to: str | Path | None = None, sink: str | Path | None = None, in_place: bool = False,
-    backup: str | Path | None = None, filesystem: fs.FileSystem | None = None, max_bytes: int = 256 << 20,
+    backup: str | Path | None = None, new_id: bool = False, filesystem: fs.FileSystem | None = None, max_bytes: int = 256 << 20,
 ) -> Rollback:
     """Go back to batch `n`, so that the next batch is `n` + 1. Without `to` and `in_place`, nothing is changed.
 
@@ -89,6 +91,7 @@ def rollback(
         to: where to write a checkpoint that has gone back. It must not exist, or be what a killed call has left.
         sink: the folder that the query writes files into; "none" if it writes none, although a folder beside looks like it.
         in_place: whether this checkpoint goes back; `backup` is where a copy of it is kept.
+        new_id: whether the copy has another query id. A Delta table knows batches by it, and skips those that it knows.
         filesystem, max_bytes: as for `inspect`.
 
     Raises:
@@ -97,6 +100,8 @@ def rollback(
     """
     if to is not None and in_place or in_place != (backup is not None):
         raise ValueError("a rollback is made in a copy (to), or in place with a backup (in_place and backup)")
+    if new_id and in_place:
+        raise ValueError("a query gets another id in a copy (to) only")
     found = _read(str(checkpoint), filesystem, sink, max_bytes)
     planned = plan(found, n)
     folder = None if sink is None or str(sink) == NO_SINK else str(sink)
@@ -120,7 +125,9 @@ def rollback(
     copy = CheckpointFileManager(str(to), filesystem)
     gone = {name for of_kind in planned.remove.values() for name in of_kind}
     kept_manifest = CheckpointFileManager(f"{copy.location}/{FOLDER}", filesystem)
-    write_copy(source, copy, [name for name in names if name not in gone], manifest, kept_manifest, planned.remove["manifest"])
+    metadata = to_json({"id": str(uuid.uuid4())}).encode() if new_id else None
+    left = [name for name in names if name not in gone]
+    write_copy(source, copy, left, manifest, kept_manifest, planned.remove["manifest"], metadata)
     return Rollback(answer.checkpoint, folder, planned, copy.root)
 
 
@@ -207,13 +214,14 @@ def _is_copy(manager: CheckpointFileManager, found: Checkpoint, filesystem: fs.F
 
 def write_copy(
     source: CheckpointFileManager, copy: CheckpointFileManager, names: Sequence[str], manifest: CheckpointFileManager | None,
-    kept_manifest: CheckpointFileManager, entries: Sequence[str],
+    kept_manifest: CheckpointFileManager, entries: Sequence[str], metadata: bytes | None = None,
 ) -> None:  # (3)
     """Write a checkpoint in an empty folder.
 
     Args:
         names: the files, but `metadata`, which comes last.
         manifest: that of the sink, from which `entries` go; they are kept in `kept_manifest`.
+        metadata: what is in it, if not what the source has.
     """
     _check_empty(copy)
     _begin(source, copy, [name for name in names if name.startswith("offsets/")])
@@ -221,7 +229,7 @@ def write_copy(
     if manifest is not None:
         _copy(manifest, kept_manifest, entries)
         _remove(manifest, entries)
-    copy.create_atomic("metadata", source.open("metadata" if source.exists("metadata") else SET_ASIDE))
+    copy.create_atomic("metadata", metadata or source.open("metadata" if source.exists("metadata") else SET_ASIDE))
 
 
 def _begin(source: CheckpointFileManager, copy: CheckpointFileManager, offsets: Sequence[str]) -> None:

@@ -108,7 +108,8 @@ def plan(checkpoint: Checkpoint, batch: int) -> RollbackPlan:
         keeps.append(f"the watermark of commits/{batch}, {watermark} ms")
     not_known = [
         "what foreachBatch, foreach, Kafka or a table has received of the batches that are taken back: they come again, with "
-        "the same numbers. A Delta table skips the numbers that it knows: restore it to the version before them first"
+        "the same numbers. A Delta table skips the numbers that it knows of a query, even when it has been restored: restore "
+        "it to the version before them, and give the copy another query id (--new-id)"
     ]
     if checkpoint.manifest is None:
         not_known.append("whether the query writes files: if it does, its folder must be named as the sink")

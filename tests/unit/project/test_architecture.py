@@ -74,8 +74,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "lens.view": ("lens.trace", "engine.checkpointing", "engine.state", "engine.times"),  # what a restart runs, and which files it reads
     "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
-    "tools.pasted_text": (),
-    "tools.reports": ("lens.trace", "tools.pasted_text"),  # progress reports that were saved; needs no JVM
+    "tools.pasted_text": ("engine.checkpointing",),
+    "tools.reports": ("lens.trace", "tools.pasted_text", "engine.checkpointing"),  # progress reports that were saved; needs no JVM
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
         "tools.reports", "tools.pasted_text", "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),

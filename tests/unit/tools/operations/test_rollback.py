@@ -204,6 +204,17 @@ def test_the_nearest_batch_is_named(checkpoint: Path) -> None:
         rollback(checkpoint, 9)
 
 
+def test_a_copy_may_have_another_query_id(checkpoint: Path, tmp_path: Path) -> None:
+    ids = [inspect(str(checkpoint)).query_id]
+    for name, new_id in (("same", False), ("other", True)):
+        rollback(checkpoint, 3, to=tmp_path / name, new_id=new_id)
+        ids.append(inspect(str(tmp_path / name)).query_id)
+    assert ids[0] == ids[1] != ids[2]
+    assert content(tmp_path / "same") | {"metadata": b""} == content(tmp_path / "other") | {"metadata": b""}
+    with pytest.raises(ValueError, match="in a copy"):
+        rollback(checkpoint, 3, in_place=True, backup=tmp_path / "backup", new_id=True)
+
+
 def test_a_file_sink_must_be_named(checkpoint: Path, sink: Path, tmp_path: Path) -> None:
     rollback(checkpoint, 3)  # they were not written together
     for i in range(LAST + 1):
