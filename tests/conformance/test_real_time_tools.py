@@ -117,5 +117,12 @@ def test_the_stages_of_a_batch_and_the_ways_of_its_rows(spark: SparkSession, tmp
     [*ways] = (way for run in real for way in run.ways)
     assert ways and all(way["read"] <= way["computed"] <= way["received"] <= way["written"] for way in ways if "written" in way)
     assert any("written" in way for way in ways)
+    added, state = ([event.outputs for event in traces["real"].events if event.step == step] for step in ("addBatch", "stateOperator"))
+    read = [row["k"] for one in added for rows in one.get("read", {}).values() for row in rows]
+    written = [(row["k"], row["count"]) for one in added for row in one.get("rows", [])]
+    assert sorted(read) == ["a", "a", "b", "c"] and sorted(written) == [("a", 1), ("a", 2), ("b", 1), ("c", 1)]
+    counts = [{row["key"]["k"]: row["value"]["count"] for row in one["after"]} for one in state]
+    assert counts[-1] == {"a": 2, "b": 1, "c": 1} and any(one["before"] != one["after"] for one in state)
+    assert "Not recorded" not in traces["real"].to_html(tmp_path / "trace.html").read_text()
     svg = traces["real"].pipelines(traces["micro"]).svg
     assert "real-time mode: batch" in svg and "micro-batches: batch" in svg

@@ -65,7 +65,8 @@ def test_processing_time_with_an_interval(compare: Compare) -> None:
 
 @pytest.mark.parametrize(
     "trigger", [{}, {"once": False}, {"processingTime": ""}, {"processingTime": "soon"}, {"processingTime": "-1 second"}, {"availableNow": False},
-                {"once": True, "availableNow": True}], ids=str,
+                {"once": True, "availableNow": True}, *({"realTime": text} for text in ("", 5, True, "0 seconds", "-1 second", "soon", "1 month")),
+                {"realTime": "5 seconds", "once": True}], ids=str,
 )
 def test_impossible_triggers(spark: Any, tmp_path: Any, trigger: dict[str, Any]) -> None:
     raised = []

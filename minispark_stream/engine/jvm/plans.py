@@ -125,13 +125,18 @@ def count_rows(df: DataFrame) -> int:
 
     If the plan is no more than an RDD, as that of a batch is, its rows are counted as they are; Spark would plan it and copy
     each row.
+    """
+    plan = analyzed(df)
+    rows = plan.rdd() if scala.class_name(plan) == "LogicalRDD" else df._jdf.queryExecution().executedPlan().execute()
+    return count_rdd(df.sparkSession, rows)
+
+
+def count_rdd(session: SparkSession, rows: JavaObject) -> int:
+    """Compute all rows of an RDD of Spark's internal rows, and count them.
 
     Before a job starts, Spark reads the class in which its closure was written, to find out what the closure needs. That of
     `RDD.count` is RDD itself, and to read it takes 6 ms; that of `countAsync` is a small one.
     """
-    session = df.sparkSession
-    plan = analyzed(df)
-    rows = plan.rdd() if scala.class_name(plan) == "LogicalRDD" else df._jdf.queryExecution().executedPlan().execute()
     actions = scala.java_class(session, "RDD").rddToAsyncRDDActions(rows, internal_rows(session))
     forever = scala.companion(session, "scala.concurrent.duration.Duration").Inf()
     counted = scala.java_class(session, "ThreadUtils").awaitReady(actions.countAsync(), forever)

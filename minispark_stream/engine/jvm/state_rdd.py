@@ -82,9 +82,8 @@ class MapPartitions:
         self._map, self._sort, self._project, self._scan = physical.chain(query_execution.planned(session, plan))
         prepared = physical.chain(query_execution.prepared(session, self._project))
         self._generated = [node for node in prepared if scala.class_name(node) == "WholeStageCodegenExec"]  # at most one
-        self._udf, self._output, self._emitted = self._map.func(), output, self._map.output()
-        self._function = scala.fields(function or self._udf.func())
-        self._fields_of_map, self._fields_of_udf, self._fields_of_scan = map(scala.fields, (self._map, self._udf, self._scan))
+        self._task = PlannedTask(session, self._map, self._return_type, function)
+        self._output, self._emitted, self._fields_of_scan = output, self._map.output(), scala.fields(self._scan)
         self._numbered = self._sort.output()
         self._first_row = scala.java_class(session, "GenericInternalRow")(self._width)
         self._places = None if session.sparkContext._jsc.sc().isLocal() else Places(session)
@@ -104,10 +103,7 @@ class MapPartitions:
                 below = physical.over(self._session, node, below)
             sorted_rows = {"rdd": physical.over(self._session, self._sort, below).execute(), "output": self._numbered}
             below = scala.call(self._scan.copy, **self._fields_of_scan | sorted_rows)
-        named = {"name": type(task).__name__, "func": self._python_function(task)}  # the name is what `explain` prints
-        udf = scala.call(self._udf.copy, **self._fields_of_udf | named)
-        output = self._emitted if self._is_retyped else self._output
-        emitted = scala.call(self._map.copy, **self._fields_of_map | {"func": udf, "output": output, "child": below})
+        emitted = self._task.over(below, task, self._emitted if self._is_retyped else self._output)
         if not self._is_retyped:
             return emitted
         return scala.call(self._scan.copy, **self._fields_of_scan | {"rdd": emitted.execute(), "output": self._output})  # (5)
@@ -125,6 +121,24 @@ class MapPartitions:
         both = scala.seq(self._session, [self._first_rows, rows])
         union = scala.java_class(self._session, "SQLPartitioningAwareUnionRDD")
         return union(self._session.sparkContext._jsc.sc(), both, number, plans.internal_rows(self._session))
+
+
+class PlannedTask:
+    """A `mapInArrow` that was planned once (a MapInArrowExec), and gets another task in each batch.
+
+    `return_type` is the schema of the rows that the task emits, and `function` as in MapPartitions.
+    """
+
+    def __init__(self, session: SparkSession, node: JavaObject, return_type: StructType, function: JavaObject = None):
+        self._session, self._node, self._udf, self._return_type = session, node, node.func(), return_type
+        self._fields, self._fields_of_udf = scala.fields(node), scala.fields(self._udf)
+        self._function = scala.fields(function or self._udf.func())
+
+    def over(self, rows: JavaObject, task: Any, output: JavaObject = None) -> JavaObject:
+        """The physical plan of the rows that `task` emits for those of another one, under the attributes `output`."""
+        named = {"name": type(task).__name__, "func": self._python_function(task)}  # the name is what `explain` prints
+        changed = {"func": scala.call(self._udf.copy, **self._fields_of_udf | named), "child": rows}
+        return scala.call(self._node.copy, **self._fields | changed | ({} if output is None else {"output": output}))
 
     def _python_function(self, task: Any) -> JavaObject:
         """The task in the form in which Spark sends it to its workers. Only the task itself differs from batch to batch."""

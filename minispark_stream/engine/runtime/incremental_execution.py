@@ -60,7 +60,7 @@ class IncrementalExecution:
         self._optimized_data: dict[int, JavaObject] = {}
         self._may_be_read_again = False  # by a function of the user; any other sink reads it once
         plan = fold(template.root, self._plan)
-        self._rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
+        self.rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
 
     def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
         match node:
@@ -86,7 +86,7 @@ class IncrementalExecution:
     @cached_property
     def next_batch(self) -> DataFrame:  # (4)
         """The rows of the batch. Spark, too, makes a DataFrame of a batch that has been planned."""
-        return plans.rdd_frame(self._session, self._rows, self.template.schema)
+        return plans.rdd_frame(self._session, self.rows, self.template.schema)
 
     def sized_batch(self) -> DataFrame:
         """`next_batch` for a function of the user, which may read it more than once.
@@ -96,7 +96,7 @@ class IncrementalExecution:
         self._may_be_read_again = True
         session, columns = self._session, expressions.new_attributes(self._session, self.template.schema)
         size = fold(self.template.root, self._of_spark).stats()
-        return plans.of_rows(session, plans.leaf_over(session, self._rows, columns, streaming=False, statistics=size))
+        return plans.of_rows(session, plans.leaf_over(session, self.rows, columns, streaming=False, statistics=size))
 
     def _of_spark(self, node: Node, children: list[JavaObject]) -> JavaObject:
         """Spark's own plan over the new data, with its logical node for each stateful operator."""

@@ -22,7 +22,7 @@ from typing import Any
 from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
 from minispark_stream.extras.rpc import RpcEndpointRef
 
-_POLL_INTERVAL_S = 0.01
+_POLL_INTERVAL_S = 0.005
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""What a query with state in real-time mode needs of Spark's JVM: the partition of a row, and one job over several RDDs.
+"""What a query in real-time mode needs of Spark's JVM: what it plans once, the partition of a row, one job over several RDDs.
 
 Models: nothing of Spark.
 
+    RowsOfTask(session, schema).of(task, 3)   the rows that a task emits in each of 3 partitions, planned once
+    PlannedOnce(session, frame)               a plan over an RDD, planned once, then put over the RDD of each batch
     with_partition(session, rows, keys, 3)    the rows of a physical plan, and pmod(hash(keys), 3)
     with_number(session, rows, expr_id)       the rows of a physical plan, and a number that each has for itself
     row_by_row(session, node, number, ...)    an aggregation that emits a group when the next one begins
@@ -14,11 +16,55 @@ Models: nothing of Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import control_rows, expressions, physical, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
+from minispark_stream.engine.jvm.state_rdd import PlannedTask
+
+
+class RowsOfTask:
+    """The rows of a task that is given the number of its partition; `schema` is theirs."""
+
+    def __init__(self, session: SparkSession, schema: StructType):
+        self._session, self._schema = session, schema
+        self._planned: dict[int, tuple[PlannedTask, JavaObject, JavaObject]] = {}  # by the number of partitions
+
+    def of(self, task: Any, partitions: int) -> DataFrame:
+        """The rows of a batch."""
+        if partitions not in self._planned:
+            self._planned[partitions] = self._plan(partitions)
+        planned, numbers, schema = self._planned[partitions]
+        return plans.rdd_frame(self._session, planned.over(numbers, task).execute(), schema)
+
+    def _plan(self, partitions: int) -> tuple[PlannedTask, JavaObject, JavaObject]:
+        numbers = self._session.range(0, partitions, 1, partitions)
+        [node, *_] = physical.chain(physical.spark_plan(numbers.mapInArrow(_no_task, self._schema)))
+        plan = physical.executable(numbers)
+        scan = physical.scan(self._session, plan.execute(), plan.output())
+        return PlannedTask(self._session, node, self._schema), scan, expressions.java_schema(self._session, self._schema)
+
+
+def _no_task(batches: Any) -> Any:
+    raise NotImplementedError
+
+
+class PlannedOnce:
+    """The plan of `frame`, which has no branches and begins with an RDD."""
+
+    def __init__(self, session: SparkSession, frame: DataFrame):
+        self._session = session
+        *self._nodes, self._scan = physical.chain(physical.executable(frame))
+
+    def over(self, rdd: JavaObject) -> JavaObject:
+        """The RDD of its rows over those of another RDD with the same columns."""
+        below = physical.scan(self._session, rdd, self._scan.output())
+        for node in reversed(self._nodes):
+            below = physical.over(self._session, node, below)
+        return below.execute()
 
 
 def with_partition(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], partitions: int) -> JavaObject:

@@ -31,7 +31,8 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.operators.worker_tuning import acknowledged, do_not_wait, written_out
+from minispark_stream.engine.operators.worker_tuning import acknowledged, tune_worker, written_out
+from minispark_stream.engine.sinks.base import BATCH_ID_KEY
 from minispark_stream.engine.sources.base import ContinuousInputPartition
 from minispark_stream.extras.continuous.continuous_write import rows_and_ends
 from minispark_stream.extras.continuous.queued_data_reader import (
@@ -42,6 +43,7 @@ from minispark_stream.extras.continuous.queued_data_reader import (
     push_rows,
     rows_of_data,
 )
+from minispark_stream.extras.real_time.first_rows import FirstRows
 from minispark_stream.extras.real_time.ways import MOST_WAYS, READ, Passed, noted, now
 
 BATCH_END_KEY = "minispark_stream.realTime.batchEndMs"  # in the local properties of a batch's job: when it ends
@@ -100,12 +102,12 @@ class LowLatencyReaderTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = first_attempt()
-        do_not_wait()
+        tune_worker()
         end_s = int(context.getLocalProperty(BATCH_END_KEY) or 0) / 1000
         [number] = [one for batch in batches for one in batch.column(0).to_pylist()]
         partition = self.partitions[number]
         pushes = push_rows(self.schema, self.pushes)
-        offset, count, passed = partition.start_offset, 0, list[Passed]()
+        offset, count, passed, first = partition.start_offset, 0, list[Passed](), FirstRows(self.source)
         reader = QueuedDataReader(partition, _QUEUE_SIZE)
         try:
             while (entries := reader.next_entries(end_s)) is not None:  # (1)
@@ -115,6 +117,8 @@ class LowLatencyReaderTask:
                         raise entry.raised()
                     assert isinstance(entry, ContinuousRows)
                     tables.append(rows_of_data(entry.rows, pushes.schema, self.schema))
+                    if self.follows:
+                        first.note(tables[-1], len(self.schema) - 1)
                     offset, count = entry.offset, count + len(entry.rows)
                 is_empty = reader.is_empty()
                 if is_empty:
@@ -127,7 +131,7 @@ class LowLatencyReaderTask:
                 yield from written_out(rows) if is_empty else rows  # (2)
         finally:
             reader.close()
-        self.reports.add([PartitionEnd(self.source, number, offset, count), *passed])  # (3)
+        self.reports.add([PartitionEnd(self.source, number, offset, count), first, *passed])  # (3)
 
 
 def _shown(entries: Sequence[Entry]) -> str:
@@ -140,10 +144,12 @@ def _shown(entries: Sequence[Entry]) -> str:
 
 @dataclass(frozen=True)
 class RealTimeWriterTask:
-    """The function that `mapInArrow` runs over the rows of each partition; nothing comes out of it."""
+    """The function that `mapInArrow` runs over the rows of each partition; nothing comes out of it.
+
+    It is the same in all batches of a run; the job says which batch it is.
+    """
 
     write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
-    batch_id: int
     reports: Reports
     of_state: AtEnd | None = None
     follows: bool = False
@@ -151,7 +157,9 @@ class RealTimeWriterTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # (4)
         context = TaskContext.get()
         assert context is not None
-        count, partition, passed = 0, context.partitionId(), list[Passed]()
+        tune_worker()
+        batch_id = int(context.getLocalProperty(BATCH_ID_KEY) or 0)
+        count, partition, passed, first = 0, context.partitionId(), list[Passed](), FirstRows(None)
         batches = acknowledged(batches)
         if self.of_state is not None:
             batches = self.of_state(partition, batches)
@@ -163,8 +171,10 @@ class RealTimeWriterTask:
             for batch in rows_and_ends(batches):
                 if batch is not None:
                     count += batch.num_rows
+                    if self.follows:
+                        first.note(batch, batch.num_columns)
                     yield batch
 
-        message = self.write(partition, self.batch_id, rows())
-        self.reports.add([Written(partition, message, count), *passed])
+        message = self.write(partition, batch_id, rows())
+        self.reports.add([Written(partition, message, count), first, *passed])
         yield from ()

@@ -83,8 +83,7 @@ class Pipelines:
         self._session, self.pushes, self._follows, self.receivers = session, pushes, follows, 0
         self._switchboard = Switchboard(sessions.driver_host(session))
         self._sending: dict[int, MapPartitions] = {}
-        self._schema = expressions.java_schema(session, _NOTHING)
-        self._nothing = expressions.new_attributes(session, self._schema)
+        self._nothing = expressions.new_attributes(session, expressions.java_schema(session, _NOTHING))
         self.senders: list[JavaObject] = []
         self.number_id = scala.companion(session, "NamedExpression").newExprId()
         self._tasks: dict[int, MapPartitions] = {}
@@ -122,13 +121,12 @@ class Pipelines:
         self.senders.append(context.leaf(sent).rdd())
         return int(self.senders[-1].getNumPartitions())
 
-    def whole_job(self, written: DataFrame) -> DataFrame:
-        """(3) The partitions of `written`, and of all senders.
+    def whole_job(self, rows: JavaObject) -> JavaObject:
+        """(3) The RDD of the partitions of the rows that are written, and of all senders.
 
         Raises:
             SparkRuntimeException: there are not enough free slots for all tasks (CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT).
         """
-        rows = physical.executable(written).execute()
         self.receivers = int(rows.getNumPartitions())
         needed = self.receivers + sum(rdd.getNumPartitions() for rdd in self.senders)
         until = time.monotonic() + _OTHERS_END_S
@@ -137,7 +135,7 @@ class Pipelines:
         if needed > slots:
             numbers = {"numTasks": str(needed), "numSlots": str(slots)}
             raise spark_error(self._session, SparkRuntimeException, "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT", **numbers)
-        return plans.rdd_frame(self._session, together(self._session, [rows, *self.senders]), self._schema)
+        return together(self._session, [rows, *self.senders])
 
 
 class PipelinedExecution(IncrementalExecution):
@@ -148,7 +146,7 @@ class PipelinedExecution(IncrementalExecution):
         pipelines.begin_batch()
         self._with_way_back: JavaObject = None  # the column of the control rows above an aggregation
         self._comes_back = StructType()
-        self.comes_back_from_end: Channel | None = None
+        self._comes_back_to: Channel | None = None
         super().__init__(template, batch, new_data)
 
     def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
@@ -163,20 +161,24 @@ class PipelinedExecution(IncrementalExecution):
     @cached_property
     def next_batch(self) -> DataFrame:
         """The rows of the batch, with what comes back to an aggregation."""
-        if self.comes_back_from_end is None:
+        if self._comes_back_to is None:
             return super().next_batch
         schema = expressions.python_schema(self.template.schema)
         schema.fields[-1].dataType = self._comes_back
-        return plans.rdd_frame(self.batch.session, self._rows, expressions.java_schema(self.batch.session, schema))
+        return plans.rdd_frame(self.batch.session, self.rows, expressions.java_schema(self.batch.session, schema))
+
+    def of_state(self, control: int) -> StateFromEnd | None:
+        """What the end of the pipelines planned so far does for an aggregation; `control` is where its control column is."""
+        return None if self._comes_back_to is None else StateFromEnd(self._comes_back_to, control)
 
     def _send(self, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int) -> int:
         """Send rows to an operator; what comes back to an aggregation below it comes from the senders."""
-        below, self.comes_back_from_end, self._with_way_back = self.comes_back_from_end, None, None
-        of_state = None if below is None else StateFromEnd(below, channel.control)
+        of_state = self.of_state(channel.control)
+        self._comes_back_to = self._with_way_back = None
         return self._pipelines.send(self.batch, channel, rows, keys, partitions, of_state)
 
     def _aggregate(self, operator: StreamingAggregation, child: JavaObject) -> JavaObject:
-        if self.comes_back_from_end is not None:
+        if self._comes_back_to is not None:
             raise AnalysisException(
                 message="minispark_stream cannot run an aggregation of the results of another one in real-time mode, because "
                 "what comes back to the first one would become a group of the second one. Use a trigger with micro-batches."
@@ -208,7 +210,7 @@ class PipelinedExecution(IncrementalExecution):
         self._with_way_back = scala.companion(session, "AttributeMap").apply(from_to)
         of_state = in_arrow(StructType([*operator.keys.fields, *operator.values.fields]))
         self._comes_back = StructType().add("_0", StringType()).add("_1", expressions.positional(of_state))
-        self.comes_back_from_end = channel
+        self._comes_back_to = channel
         final = over(operator.final.rewriteAttrs(self._with_way_back), with_both, emits_number=False)
         return context.leaf(final)
 

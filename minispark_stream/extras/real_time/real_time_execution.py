@@ -48,6 +48,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from minispark_stream.engine.checkpointing.offset_seq_log import to_offsets
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, query_execution, sessions
+from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.observer import Observer, step
 from minispark_stream.engine.operators.aggregation.streaming_aggregation import StreamingAggregation
 from minispark_stream.engine.operators.metrics import Reports
@@ -66,13 +67,14 @@ from minispark_stream.engine.runtime.stream_execution import Announce
 from minispark_stream.engine.runtime.trigger_executor import RealTimeTrigger
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.base import StreamingWrite
-from minispark_stream.engine.sources.base import Offset, ReadLimit, Source, SupportsRealTimeMode
+from minispark_stream.engine.sources.base import Offset, Source, SupportsRealTimeMode
 from minispark_stream.extras.async_progress_tracking.async_progress_tracking_micro_batch_execution import (
     AsyncProgressTrackingMicroBatchExecution,
 )
 from minispark_stream.extras.continuous.epoch_markers import NoWayThrough, with_control_rows
 from minispark_stream.extras.continuous.queued_data_reader import AT_ONCE
-from minispark_stream.extras.real_time.low_latency_aggregate import StateFromEnd
+from minispark_stream.extras.jvm.pipelined_stages import PlannedOnce, RowsOfTask
+from minispark_stream.extras.real_time.first_rows import first_rows
 from minispark_stream.extras.real_time.low_latency_reader import (
     BATCH_END_KEY,
     PUSHES,
@@ -108,6 +110,9 @@ class RealTimeMode(MicroBatchExecution):
         self.reports: Accumulator[list[Any]] = session.sparkContext.accumulator([], Reports())
         self._pushes = 0  # how many control rows follow the rows that a reader has; 0 if the plan does not let them through
         self._pipelines: Pipelines | None = None  # of a query with state
+        self._readers: dict[int, RowsOfTask] = {}  # by the number of the source
+        self._writer: PlannedOnce | None = None
+        self._schemas: dict[int | None, StructType] = {}  # of the sources, and of the rows that are written (None)
 
     def run_activated_stream(self) -> None:
         committed = self.commit_log.get_latest_batch_id()
@@ -189,42 +194,47 @@ class RealTimeMode(MicroBatchExecution):
         """`processAllAvailable` waits for a batch that has read all there is."""
         reached, limits = self.context.end_offsets, self.sources.read_limits
         with self.progress_lock:
-            if all(_latest(source, reached[i], limits[i]) == reached[i] for i, source in enumerate(self.sources)):
+            if all(_real_time(one).latest_offset(reached[i], limits[i]) == reached[i] for i, one in enumerate(self.sources)):
                 self.progress_lock.no_new_data = True
                 self.progress_lock.notify_all()
 
     def rows_of(self, number: int, source: Source, start: Offset | None) -> DataFrame:
         """What tasks read of a source until the batch ends; if the plan lets them through, with control rows in between."""
-        assert isinstance(source, SupportsRealTimeMode)
-        partitions = tuple(source.plan_input_partitions(start))
+        partitions = tuple(_real_time(source).plan_input_partitions(start))
         schema = list(dict(streaming_sources(self.session, self.analyzed)).values())[number].schema
-        rows = expressions.positional(schema, StructType().add("control", StringType()))
+        self._schemas[number], rows = schema, expressions.positional(schema, StructType().add("control", StringType()))
         follows = self.observer.wants_told and self._pushes > 0
         reader = LowLatencyReaderTask(number, partitions, rows, self.reports, self._pushes, follows)
-        read = self.session.range(0, len(partitions), 1, len(partitions)).mapInArrow(reader, rows)
+        read = self._readers.setdefault(number, RowsOfTask(self.session, rows)).of(reader, len(partitions))
         return read if self._pushes else read.drop(rows.names[-1])
 
     def pipelines(self) -> dict[str, Any]:
         receivers = {} if self._pipelines is None else {"receivers": self._pipelines.receivers}
-        return {**receivers, "ways": ways(self.reports.value)}
+        first = first_rows(self.session, self.reports.value, self._schemas)
+        return {**receivers, "ways": ways(self.reports.value), "first rows": first}
 
-    def written_rows(self, execution: IncrementalExecution, batch_id: int) -> DataFrame:
-        """The rows of a batch on their way into the sink; none comes out."""
-        assert self.write is not None
-        rows = execution.next_batch
-        if not self._pushes:
-            rows = rows.select("*", F.lit(None).cast("string"))
-        columns = [f"_{i}" for i in range(len(rows.columns))]
-        channel = execution.comes_back_from_end if isinstance(execution, PipelinedExecution) else None
-        of_state = None if channel is None else StateFromEnd(channel, len(columns) - 1)
-        writer = RealTimeWriterTask(self.write.write, batch_id, self.reports, of_state, self.observer.wants_told)
-        written = rows.toDF(*columns).mapInArrow(writer, StructType().add("nothing", LongType()))
+    def written_rows(self, execution: IncrementalExecution) -> JavaObject:
+        """The RDD of the rows of a batch on their way into the sink; none comes out."""
+        self._writer = self._writer or self._planned_writer(execution)
+        written = self._writer.over(execution.rows)
         return self._pipelines.whole_job(written) if self._pipelines else written
 
+    def _planned_writer(self, execution: IncrementalExecution) -> PlannedOnce:
+        assert self.write is not None
+        schema = execution.next_batch.schema
+        self._schemas[None] = StructType(schema.fields[: -1 if self._pushes else None])
+        columns = expressions.java_schema(self.session, expressions.positional(schema))
+        rows = plans.rdd_frame(self.session, execution.rows, columns)
+        if not self._pushes:
+            rows = rows.select("*", F.lit(None).cast("string").alias("control"))
+        of_state = execution.of_state(len(rows.columns) - 1) if isinstance(execution, PipelinedExecution) else None
+        writer = RealTimeWriterTask(self.write.write, self.reports, of_state, self.observer.wants_told)
+        return PlannedOnce(self.session, rows.mapInArrow(writer, StructType().add("nothing", LongType())))
 
-def _latest(source: Source, start: Offset, limit: ReadLimit) -> Offset | None:
+
+def _real_time(source: Source) -> SupportsRealTimeMode:
     assert isinstance(source, SupportsRealTimeMode)
-    return source.latest_offset(start, limit)
+    return source
 
 
 class RealTimeExecution(RealTimeMode):
@@ -239,11 +249,8 @@ class AsyncRealTimeExecution(RealTimeMode, AsyncProgressTrackingMicroBatchExecut
 def construct_next_batch(query: RealTimeMode, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """The sources are asked how far they could be read, but only for the report."""
     begun = latest_offsets(query, context)
-    metadata = replace(
-        context.metadata,
-        batch_watermark_ms=context.watermark_tracker.current_watermark,
-        batch_timestamp_ms=query.clock.get_time_millis(),
-    )
+    watermark_ms, now_ms = context.watermark_tracker.current_watermark, query.clock.get_time_millis()
+    metadata = replace(context.metadata, batch_watermark_ms=watermark_ms, batch_timestamp_ms=now_ms)
     return replace(context, metadata=metadata, latest_offsets=begun.latest_offsets, is_current_batch_constructed=True)
 
 
@@ -273,18 +280,17 @@ def add_batch(
 ) -> MicroBatchExecutionContext:
     """The job, which lasts as long as the batch; then the sink commits, and what the tasks have reported is added up."""
     assert query.write is not None and isinstance(query.trigger, RealTimeTrigger)
-    rows = query.written_rows(execution, context.batch_id)
+    rows = query.written_rows(execution)
     end_ms = query.clock.get_time_millis() + query.trigger.batch_ms
     query.session.sparkContext.setLocalProperty(BATCH_END_KEY, str(end_ms))
-    plans.count_rows(rows)
+    plans.count_rdd(query.session, rows)
     query.check_not_stopped()  # stop() has let the tasks end, and the sink must not commit what is not logged
     ends = [one for one in query.reports.value if isinstance(one, PartitionEnd)]
     written = sorted((one for one in query.reports.value if isinstance(one, Written)), key=lambda one: one.partition)
     query.write.commit(context.batch_id, [one.message for one in written])
     end_offsets = {}
     for i, source in enumerate(query.sources):
-        assert isinstance(source, SupportsRealTimeMode)
-        end_offsets[i] = source.merge_offsets({one.partition: one.offset for one in ends if one.source == i})
+        end_offsets[i] = _real_time(source).merge_offsets({one.partition: one.offset for one in ends if one.source == i})
     return replace(
         context, execution=execution, end_offsets=end_offsets, num_output_rows=sum(one.rows for one in written),
         num_input_rows={i: sum(one.rows for one in ends if one.source == i) for i in end_offsets},

@@ -8,7 +8,8 @@ steps.
                                                    ->      "inputs": {"source": "0: FileStreamSource[in]", ...},
     returns a DataFrame                                    "outputs": {"files": ["2.csv"]}}
 
-1. At the level "rows", the sink is a PreviewSink, and Spark jobs are run to show rows (previews.py).
+1. At the level "rows", the sink is a PreviewSink, and Spark jobs are run to show rows (previews.py); in real-time mode, tasks
+   keep them (ran.py).
 2. The trace keeps many batches, so it keeps only the first names of the files of a batch, and how many more there were.
 """
 
@@ -191,7 +192,7 @@ def _operator(query: StreamExecution, execution: IncrementalExecution, operator:
 def _operated(
     query: StreamExecution, metrics: Values, execution: IncrementalExecution, operator: StatefulOperator
 ) -> Values:
-    if not isinstance(query.sink, PreviewSink):  # (1)
+    if not query.observer.wants_told:
         return {"metrics": metrics}
     rows = harmless(lambda: shown_state(execution.batch, operator))
     decided = harmless(lambda: told(execution, operator))

@@ -167,7 +167,8 @@ STEPS: Mapping[str, Step] = {
         ),
         Step(
             "addBatch", "Sink.addBatch", "Execution flow (9)", within="runBatch",
-            ins=("sink", "batchId"), outs=("rows", "emitted", "numOutputRows", "arrivals", "onward", "written", "tasks"),
+            ins=("sink", "batchId"),
+            outs=("rows", "emitted", "numOutputRows", "arrivals", "onward", "read", "written", "tasks"),
             lights=("rows-in", "rows-out"),
             says="hand the batch to the sink: only now does Spark read, compute and write",
             why=(

@@ -23,7 +23,7 @@ from minispark_stream.lens.view.world import World
 
 NEW = ' class="new"'
 _LEVEL = "<code>MiniSparkSession(spark, trace=&quot;rows&quot;)</code>"
-NO_ROWS = f"Not recorded. {_LEVEL} records rows and state, except in real-time mode."
+NO_ROWS = f"Not recorded. {_LEVEL} records rows and state."
 
 
 def rows_in(world: World, fates: RowFates | None = None) -> str:

@@ -9,7 +9,7 @@ changes of this step.
     getBatch          the rows that come in
     queryPlanning     the two watermarks of this batch
     stateOperator     the state: rows added (+), changed (~), removed (-)
-    addBatch          the rows that go out
+    addBatch          the rows that go out; in real-time mode, also those that come in
     updateWatermark   the watermark of the next batch
     commitOffsets     commit log: + commits/N
     maintenance       what was done for a store, and in which worker
@@ -90,16 +90,13 @@ def _after(world: World, event: Event) -> World:
             return _source(world, ins.get("source"), lambda s, end: replace(s, done=end, changed=True), ins.get("end"))
         case "purge":
             before = as_int(ins.get("before")) or 0
-            kept = tuple(e for e in world.offset_log if e.id >= before)
-            earlier = max(kept[0].id - before, 0) if kept else 0
-            return replace(
-                world, offset_log=kept, commit_log=tuple(e for e in world.commit_log if e.id >= before),
-                earlier_entries=min(world.earlier_entries, earlier),
-            )
+            kept, commits = (tuple(e for e in log if e.id >= before) for log in (world.offset_log, world.commit_log))
+            earlier = min(world.earlier_entries, max(kept[0].id - before, 0) if kept else 0)
+            return replace(world, offset_log=kept, commit_log=commits, earlier_entries=earlier)
         case "runBatch":
             return _offsets(world, ins.get("start"), ins.get("end"))
         case "getBatch":
-            return _source(world, ins.get("source"), _rows_in, outs)
+            return _source(world, ins.get("source"), _rows_in, outs.get("rows"))
         case "queryPlanning":
             late, eviction = as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction"))
             world = replace(world, operators=_operators(world, outs))
@@ -109,6 +106,8 @@ def _after(world: World, event: Event) -> World:
         case "stateOperator":
             return _state(world, event)
         case "addBatch":
+            for name, rows in as_map(outs.get("read")).items():  # in real-time mode
+                world = _source(world, name, _rows_in, rows)
             return replace(
                 world, num_rows_out=as_int(outs.get("numOutputRows")),
                 rows_out=tuple(outs["rows"]) if isinstance(outs.get("rows"), (list, tuple)) else None,
@@ -209,8 +208,7 @@ def _read_up_to(source: SourceView, start: Any, end: Any, files: Sequence[Any]) 
     return replace(source, end=end, log=log, changed=True)
 
 
-def _rows_in(source: SourceView, outs: Mapping[str, Any]) -> SourceView:
-    rows = outs.get("rows")
+def _rows_in(source: SourceView, rows: Any) -> SourceView:
     return replace(source, rows=tuple(rows) if isinstance(rows, (list, tuple)) else None, changed=True)
 
 

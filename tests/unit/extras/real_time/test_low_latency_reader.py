@@ -14,6 +14,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import StringType, StructType
 
+from minispark_stream.engine.sinks.base import BATCH_ID_KEY
 from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
 from minispark_stream.extras.continuous.queued_data_reader import PUSH
 from minispark_stream.extras.real_time.low_latency_reader import (
@@ -52,7 +53,7 @@ class Reports(list[Any]):
 
 def in_task(monkeypatch: pytest.MonkeyPatch, seconds: float = 60, attempt: int = 0) -> None:
     """As in the first, or another, attempt of the fifth task of a batch that ends after some seconds."""
-    properties = {BATCH_END_KEY: str(int(1000 * (time.time() + seconds)))}
+    properties = {BATCH_END_KEY: str(int(1000 * (time.time() + seconds))), BATCH_ID_KEY: "7"}
     context = SimpleNamespace(attemptNumber=lambda: attempt, partitionId=lambda: 4, getLocalProperty=properties.get)
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
@@ -117,6 +118,6 @@ def test_a_sink_gets_rows_while_they_come_and_no_control_rows(monkeypatch: pytes
             seen.extend((partition, batch_id, letter) for letter in batch.column(0).to_pylist())
         return "done"
 
-    assert list(RealTimeWriterTask(write, 7, reports)(batches())) == []
+    assert list(RealTimeWriterTask(write, reports)(batches())) == []
     assert seen == [(4, 7, "a"), (4, 7, "b"), "the next batch", (4, 7, "c")]
     assert reports == [Written(partition=4, message="done", rows=3)]
