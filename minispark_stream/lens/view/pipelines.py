@@ -120,8 +120,11 @@ def svg(recordings: Sequence[Recording]) -> str:
         ModuleNotFoundError: matplotlib is not installed.
     """
     known = [runs(recording) for recording in recordings]
-    if not all(known):
-        raise ValueError('nothing to draw: a trace has no tasks; MiniSparkSession(spark, trace="rows") records them')
+    for recording, found in zip(recordings, known):
+        if not found and recording.engine == "spark":
+            raise ValueError("nothing to draw: a trace of Spark is made of its reports, which do not say when tasks ran")
+        if not found:
+            raise ValueError('nothing to draw: a trace has no tasks; MiniSparkSession(spark, trace="rows") records them')
     [first] = newest(known[0], None)
     shown = [[first], *(newest(one, first.end_ms - first.begin_ms) for one in known[1:])]
     followed = [way for of_trace in shown for run in of_trace for way in run.ways]

@@ -86,6 +86,11 @@ def test_a_trace_without_tasks_has_no_such_picture() -> None:
             REAL.pipelines(none)
 
 
+def test_a_trace_of_spark_says_why_there_is_none() -> None:
+    with pytest.raises(ValueError, match="a trace of Spark is made of its reports"):
+        Trace((event("addBatch", 0, 0),), engine="spark").pipelines()
+
+
 def test_what_is_asked_of_a_batch_in_real_time_mode() -> None:
     """It emits a row for each row, its offsets are logged after it has run, and a restart begins it anew."""
     operator = Event(
