@@ -4,9 +4,8 @@ Models: nothing of Spark, which does not keep rows to show them.
 
 A micro-batch can be looked at once more when its rows have been written. Here each row passes once, so
 
-1. a reader or a writer keeps the first of its rows, if the driver asks for it,
-2. and reports them at its end.
-3. The driver makes a DataFrame of the first ones of each source, and of those that were written.
+1. a reader or a writer keeps the first of its rows, if the driver asks for it, and reports them at its end.
+2. The driver makes a DataFrame of the first ones of each source, and of those that were written.
 
     reader 0    a b c ...    FirstRows(source 0, [a b c ... 50 rows])       writer 1   a   FirstRows(None, [a])
     driver      {0: a DataFrame with a b c ..., None: a DataFrame with a}
@@ -47,7 +46,7 @@ class FirstRows:
 
 def first_rows(
     session: SparkSession, reports: Sequence[Any], schemas: Mapping[int | None, StructType]
-) -> dict[int | None, DataFrame]:  # (3)
+) -> dict[int | None, DataFrame]:  # (2)
     """The rows that tasks have reported, by the number of the source; None are those that were written."""
     found = {}
     for source, schema in schemas.items():

@@ -192,7 +192,7 @@ def _operator(query: StreamExecution, execution: IncrementalExecution, operator:
 def _operated(
     query: StreamExecution, metrics: Values, execution: IncrementalExecution, operator: StatefulOperator
 ) -> Values:
-    if not query.observer.wants_told:
+    if not query.observer.wants_told:  # (1)
         return {"metrics": metrics}
     rows = harmless(lambda: shown_state(execution.batch, operator))
     decided = harmless(lambda: told(execution, operator))
