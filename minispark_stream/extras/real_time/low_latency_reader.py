@@ -131,7 +131,7 @@ class LowLatencyReaderTask:
                 yield from written_out(rows) if is_empty else rows  # (2)
         finally:
             reader.close()
-        self.reports.add([PartitionEnd(self.source, number, offset, count), first, *passed])  # (3)
+        self.reports.add([PartitionEnd(self.source, number, offset, count), *([first] if self.follows else []), *passed])  # (3)
 
 
 def _shown(entries: Sequence[Entry]) -> str:
@@ -176,5 +176,5 @@ class RealTimeWriterTask:
                     yield batch
 
         message = self.write(partition, batch_id, rows())
-        self.reports.add([Written(partition, message, count), first, *passed])
+        self.reports.add([Written(partition, message, count), *([first] if self.follows else []), *passed])
         yield from ()
