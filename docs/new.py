@@ -5,7 +5,7 @@
 
 1. The skeletons are the examples of docs/extending.md: the code in the section of a kind. Its first line is a comment with the
    file that it belongs to.
-2. The name of the example becomes the new one, however it is written: every_nth, EveryNth, everyNth.
+2. The name of the example becomes the new one, however it is written: every_nth, EveryNth, everyNth, EVERY_NTH.
 3. A file is new. If it is there already, nothing is written; but for a step, the code for an existing file of the package goes
    into its table.
 """
@@ -22,10 +22,8 @@ EXAMPLES = {
     "operator": "every_nth", "source": "squares", "sink": "batch_files", "picture": "dropped_rows", "step": "check_disk",
 }
 BLOCK = re.compile(r"^```(?:python|text)\n# (\S+\.py)\n(.*?)^```$", re.M | re.S)
-STEPS, RECORDED = "minispark_stream/lens/trace/steps.py", "minispark_stream/lens/recording/recorded.py"
-BEFORE = {  # the line before which the entry of a step goes
-    STEPS: r'^        Step\(\n            "runBatch"', RECORDED: r'^    "runBatch":',
-}
+STEPS, RECORDED = "minispark_stream/lens/steps/__init__.py", "minispark_stream/lens/recording/recorded.py"
+BEFORE = {STEPS: r"^        triggers\.RUN_BATCH,", RECORDED: r'^    "runBatch":'}  # the line before which an entry goes
 
 
 def blocks(kind: str) -> dict[str, str]:
@@ -35,11 +33,11 @@ def blocks(kind: str) -> dict[str, str]:
     return dict(BLOCK.findall(section))
 
 
-def spellings(name: str) -> tuple[str, str, str]:
-    """(2) every_nth, EveryNth, everyNth; the name may be given in any of these forms."""
+def spellings(name: str) -> tuple[str, str, str, str]:
+    """(2) every_nth, EveryNth, everyNth, EVERY_NTH; the name may be given in any of the first three forms."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
     pascal = "".join(word.capitalize() for word in words)
-    return "_".join(words), pascal, pascal[:1].lower() + pascal[1:]
+    return "_".join(words), pascal, pascal[:1].lower() + pascal[1:], "_".join(words).upper()
 
 
 def renamed(text: str, kind: str, name: str) -> str:
@@ -66,15 +64,18 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
             raise FileExistsError(f"{path} is there already")
     for path, text in texts.items():
         if path in tables:
-            text = _with_entry(path.read_text(encoding="utf-8"), tables[path], text, spellings(name)[2])
+            text = _with_entry(path.read_text(encoding="utf-8"), tables[path], text, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return list(texts)
 
 
 def _with_entry(table: str, before: str, entry: str, name: str) -> str:  # (3)
-    """A table with a new entry; the docstring of the table of steps gets its line, too."""
-    table = table.replace("    ├─ runBatch\n", f"    ├─ {name}\n    ├─ runBatch\n", 1)
+    """A table with a new entry; the list of the steps gets a line in its docstring and an import, too."""
+    module, _, step, _ = spellings(name)
+    table = table.replace("    ├─ runBatch\n", f"    ├─ {step}\n    ├─ runBatch\n", 1)
+    if modules := re.search(r"^from minispark_stream\.lens\.steps import (.*)$", table, re.M):
+        table = table.replace(modules[1], ", ".join(sorted([*modules[1].split(", "), module])), 1)
     return re.sub(before, lambda found: entry + found[0], table, count=1, flags=re.M)
 
 

@@ -41,7 +41,7 @@ What this page leaves out, and where to find it:
   (engine/checkpointing/offset_seq_log.py)
 - a trigger that waits for more files (engine/runtime/trigger_executor.py), several queries at a
   time (streaming_query_manager.py), progress reports (engine/runtime/progress_reporter.py), a trace
-  (lens/trace/steps.py)
+  (lens/steps/)
 
 Shown by tests/conformance/test_one_page.py::test_the_page_does_what_structured_streaming_does.
 """

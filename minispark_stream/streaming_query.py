@@ -80,14 +80,16 @@ class StreamingQuery(SparkStreamingQuery):
 
     def explain_output(self) -> OutputExplanation:
         """Why the query emitted nothing: what is in the state, what was dropped, and what would have to arrive."""
+        from minispark_stream.tools.inspection.asked import Known
         from minispark_stream.tools.inspection.why_no_output import explain_query
 
-        execution, trace, trigger = self._execution, self.trace, self._execution.trigger
-        return explain_query(
-            self, execution.checkpoint, execution.output_mode, trace.events, trace.plan or "",
+        execution, trigger = self._execution, self._execution.trigger
+        known = Known(
+            execution.checkpoint, execution.output_mode, execution.plan_text,
             interval_ms=trigger.interval_ms if isinstance(trigger, ProcessingTimeTrigger) else 0,
             real_time_ms=trigger.batch_ms if isinstance(trigger, RealTimeTrigger) else 0, sink=type(execution.sink).__name__,
         )
+        return explain_query(self, known, self._recorder.events)
 
     def exception(self) -> StreamingQueryException | None:
         """The error that ended the query, if one did."""

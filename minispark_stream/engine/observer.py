@@ -53,7 +53,7 @@ class Observer:
 
     @contextmanager
     def step(self, name: str, query: Any, /, **arguments: Any) -> Iterator[Ended]:
-        """Surrounds a step of `query`; `name` is its name in the documents (lens/trace/steps.py lists them)."""
+        """Surrounds a step of `query`; `name` is its name in the documents (lens/steps/ lists them)."""
         yield _not_interested
 
     def sink(self, sink: Any) -> Any:

@@ -33,7 +33,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from minispark_stream.lens.trace.steps import STEPS
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.session import MiniSparkSession, started
 from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.side_by_side import side_by_side

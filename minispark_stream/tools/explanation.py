@@ -63,8 +63,4 @@ def explain_output(
     if not is_query(given):
         wanted = "a query, as start() returns it, progress reports, or the path of a checkpoint"
         raise TypeError(f"explain_output takes {wanted}, not {given!r}")
-    seen = look(given, where)
-    return explain_query(
-        given, seen.checkpoint, seen.output_mode, plan=seen.plan, measured=seen.watermarks, interval_ms=seen.interval_ms,
-        real_time_ms=seen.real_time_ms, sink=seen.sink,
-    )
+    return explain_query(given, look(given, where))

@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Mapping
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from minispark_stream.engine.spark_versions import is_of_connect
+from minispark_stream.tools.inspection.asked import Known
 from minispark_stream.tools.reports import plain
 
 if TYPE_CHECKING:
@@ -29,22 +29,6 @@ if TYPE_CHECKING:
 
 _ONE_AT_A_TIME = threading.Lock()
 _STATE_OF = re.compile(r"state info \[ checkpoint = (.*?)/state, runId = ")
-
-
-class Known(NamedTuple):
-    """What is known about a query; None and empty values are not known.
-
-    The fields are those of `engine.jvm.queries.SparkQuery`.
-    """
-
-    checkpoint: str | None = None
-    output_mode: str | None = None
-    plan: str = ""
-    source_names: tuple[str, ...] = ()
-    watermarks: Mapping[str, int | None] = {}
-    interval_ms: int = 0
-    real_time_ms: int = 0
-    sink: str = ""
 
 
 def as_model_query(query: Any) -> ModelQuery | None:  # (1)

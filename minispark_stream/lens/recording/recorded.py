@@ -1,8 +1,8 @@
 """What the trace keeps of each step of the engine.
 
 The engine announces a step with its named arguments, and its result when it has ended. `RECORDED` says what the trace keeps of
-them: what goes in, from the arguments; and what comes out, from the arguments and the result. lens/trace/steps.py declares the
-steps.
+them: what goes in, from the arguments; and what comes out, from the arguments and the result. lens/steps/ declares both, with
+their types.
 
     get_batch(query, source=..., start=..., end=...)      {"step": "getBatch",
                                                    ->      "inputs": {"source": "0: FileStreamSource[in]", ...},

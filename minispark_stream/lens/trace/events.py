@@ -1,7 +1,7 @@
 """A step that has happened, as plain JSON values.
 
 Events are frozen, and are in the order in which the steps *ended*. `Event.depth` gives the nesting: a `latestOffset` happens
-inside `constructNextBatch`, which happens inside `trigger`. steps.py says what each step is.
+inside `constructNextBatch`, which happens inside `trigger`. lens/steps/ says what each step is, and which values it has.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from minispark_stream.lens.trace.steps import STEPS
 
 MAX_ARRIVALS = 1000  # how many rows of a source in a batch are followed
 MAX_ROWS = 50  # how many rows of a batch, or of a state store, an event shows
@@ -34,9 +32,3 @@ class Event:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Event:
-        if value.get("step") not in STEPS:
-            raise ValueError(f"not a trace event: unknown step {value.get('step')!r}; known steps: {', '.join(STEPS)}")
-        return Event(**value)

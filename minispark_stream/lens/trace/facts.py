@@ -4,8 +4,7 @@ The fates of the rows (fates.py), and the pictures and questions that are made f
 
     batch 4   arrivals: 12:05 "a", 12:40 "f"     late 12:11, eviction 12:20, next 12:30     operator 0: stateStoreSave, append
 
-A batch that failed has no facts: what it did is done again by the batch that runs after the restart. Shapes are not trusted,
-because events may come from a file.
+A batch that failed has no facts: what it did is done again by the batch that runs after the restart.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from typing import Any
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import MAX_ARRIVALS
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark
+from minispark_stream.lens.trace.report import OperatorReport, Report
+from minispark_stream.lens.trace.rows import Arrival, StateRow, Told
+from minispark_stream.lens.trace.values import at_least_0
 
 # What the tasks tell about a row or a key, and about what is in the state (engine/operators/told.py).
 LATE, KEPT, DUPLICATE, BEYOND, PASSED = "late", "kept", "duplicate", "beyond the limit", "passed"
@@ -50,14 +51,14 @@ class OperatorFacts:
     emits: str | None
     limit: int | None
     join_type: str | None
-    metrics: Mapping[str, Any]
-    before: Sequence[Any]
-    after: Sequence[Any]
-    told: Mapping[str, Any] | None = None
+    metrics: OperatorReport
+    before: Sequence[StateRow]
+    after: Sequence[StateRow]
+    told: Mapping[str, Sequence[Told]] | None = None
 
-    def told_of(self, what: str) -> Sequence[Mapping[str, Any]]:
+    def told_of(self, what: str) -> Sequence[Told]:
         """The keys, rows or pairs about which the tasks told this."""
-        return [as_map(item) for item in as_list((self.told or {}).get(what))]
+        return (self.told or {}).get(what, ())
 
     def leaves(self, side: int) -> int | None:
         """The time up to which the state of one side is evicted; None if it never is."""
@@ -77,8 +78,8 @@ class BatchFacts:
     number: int
     trigger: int | None
     batch_id: int
-    arrivals: Sequence[Mapping[str, Any]] | None
-    onward: Sequence[Mapping[str, Any]]
+    arrivals: Sequence[Arrival] | None
+    onward: Sequence[Arrival]
     offsets: Mapping[str, tuple[Any, Any]]
     late_ms: int | None
     eviction_ms: int | None
@@ -87,7 +88,7 @@ class BatchFacts:
     operators: Mapping[int, OperatorFacts]
     above: Mapping[int, int]
     rows_out: Sequence[Any] | None
-    progress: Mapping[str, Any]
+    progress: Report
     is_real_time: bool = False
 
     @property
@@ -98,7 +99,7 @@ class BatchFacts:
     @property
     def event_times(self) -> Mapping[str, int]:
         """"min", "avg" and "max" of the event times, as far as the progress report has them."""
-        told = as_map(self.progress.get("eventTime"))
+        told = self.progress.get("eventTime", {})
         times = {name: iso_ms(told.get(name)) for name in ("min", "avg", "max")}
         return {name: ms for name, ms in times.items() if ms is not None}
 
@@ -110,67 +111,59 @@ def batch_facts(recording: Recording) -> tuple[BatchFacts, ...]:
 
 
 def _facts(number: int, batch: Batch) -> BatchFacts:
-    ins = {e.step: as_map(e.inputs) for e in batch.events}
-    outs = {e.step: as_map(e.outputs) for e in batch.events}
+    ins, outs = ({e.step: values(e) for e in batch.events} for values in (lambda e: e.inputs, lambda e: e.outputs))
     planning, added = ins.get("queryPlanning", {}), outs.get("addBatch", {})
-    late_ms, eviction_ms = (as_watermark(planning.get(name)) for name in ("watermarkLate", "watermarkEviction"))
-    operators = [
-        _operator(as_map(e.inputs), as_map(e.outputs), late_ms, eviction_ms) for e in batch.events if e.step == "stateOperator"
-    ]
-    arrivals, rows_out = added.get("arrivals"), added.get("rows")
+    late_ms, eviction_ms = (at_least_0(planning.get(name)) for name in ("watermarkLate", "watermarkEviction"))
+    operators = [_operator(e.inputs, e.outputs, late_ms, eviction_ms) for e in batch.events if e.step == "stateOperator"]
     return BatchFacts(
         number=number,
         trigger=batch.trigger,
         batch_id=batch.batch_id,
-        arrivals=tuple(map(as_map, arrivals)) if isinstance(arrivals, (list, tuple)) else None,
-        onward=[as_map(one) for one in as_list(added.get("onward"))],
+        arrivals=added.get("arrivals"),
+        onward=added.get("onward") or (),
         offsets={
             str(e.inputs.get("source")): (e.inputs.get("start"), e.inputs.get("end"))
             for e in batch.events if e.step == "getBatch"
         },
         late_ms=late_ms,
         eviction_ms=eviction_ms,
-        next_ms=as_watermark(outs.get("updateWatermark", {}).get("watermark")),
-        clock_ms=as_int(planning.get("timestamp")),
+        next_ms=at_least_0(outs.get("updateWatermark", {}).get("watermark")),
+        clock_ms=planning.get("timestamp"),
         operators={operator.operator_id: operator for operator in operators},
         above=dict(_above(outs.get("queryPlanning", {}).get("tree"))),
         is_real_time=batch.is_real_time,
-        rows_out=rows_out if isinstance(rows_out, (list, tuple)) else None,
+        rows_out=added.get("rows"),
         progress=batch.progress,
     )
 
 
-def _above(tree: Any, parent: int | None = None) -> Iterator[tuple[int, int]]:
+def _above(tree: Mapping[str, Any] | None, parent: int | None = None) -> Iterator[tuple[int, int]]:
     """(operator, the one above it), from a plan as the step queryPlanning records it."""
-    number = as_int(as_map(tree).get("operatorId"))
+    number = (tree or {}).get("operatorId")
     if number is not None and parent is not None:
         yield number, parent
-    for child in as_list(as_map(tree).get("below")):
+    for child in (tree or {}).get("below", ()):
         yield from _above(child, parent if number is None else number)
 
 
 def _operator(ins: Mapping[str, Any], outs: Mapping[str, Any], late_ms: int | None, eviction_ms: int | None) -> OperatorFacts:
-    decides = as_map(ins.get("decides"))
-    own_late, own_eviction = as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction"))
+    decides = ins.get("decides", {})
+    own_late, own_eviction = at_least_0(ins.get("watermarkLate")), at_least_0(ins.get("watermarkEviction"))
     return OperatorFacts(
-        operator_id=as_int(ins.get("operatorId")) or 0,
+        operator_id=ins.get("operatorId", 0),
         operator=str(ins.get("operator")),
         mode=str(ins.get("outputMode")).lower(),
         late_ms=late_ms if own_late is None else own_late,
         eviction_ms=eviction_ms if own_eviction is None else own_eviction,
-        keeps=_text(decides.get("keeps")),
-        drops_ms=as_watermark(decides.get("late_ms")),
-        leaves_ms=tuple(map(as_watermark, as_list(decides.get("leaves_ms")))),
-        lasts_ms=as_int(decides.get("lasts_ms")),
-        emits=_text(decides.get("emits")),
-        limit=as_int(decides.get("limit")),
-        join_type=_text(decides.get("join_type")),
-        metrics=as_map(outs.get("metrics")),
-        before=as_list(outs.get("before")),
-        after=as_list(outs.get("after")),
-        told=outs["told"] if isinstance(outs.get("told"), Mapping) else None,
+        keeps=decides.get("keeps"),
+        drops_ms=at_least_0(decides.get("late_ms")),
+        leaves_ms=tuple(map(at_least_0, decides.get("leaves_ms", ()))),
+        lasts_ms=decides.get("lasts_ms"),
+        emits=decides.get("emits"),
+        limit=decides.get("limit"),
+        join_type=decides.get("join_type"),
+        metrics=outs.get("metrics", {}),
+        before=outs.get("before", ()),
+        after=outs.get("after", ()),
+        told=outs.get("told"),
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

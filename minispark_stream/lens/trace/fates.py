@@ -40,9 +40,9 @@ from minispark_stream.lens.trace.facts import (
     batch_facts,
 )
 from minispark_stream.lens.trace.given import Given, given_for_keys, key_name
-from minispark_stream.lens.trace.holdings import Held, Holding, group_of, is_within, time_of
+from minispark_stream.lens.trace.holdings import Held, Holding, group_of, is_within
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
+from minispark_stream.lens.trace.values import name_of
 
 UNKNOWN, LEFT_OUT = "not known", "left out"  # the tasks told nothing about a row; the row did not reach an operator
 SIDES = ("left", "right")  # of a join
@@ -81,7 +81,7 @@ class Fate:
 
     @property
     def side(self) -> int:
-        return as_int(self.at.get("side")) or 0
+        return self.at.get("side") or 0
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,15 @@ class Fates:
 
     def emissions(self, fate: Fate) -> list[tuple[BatchFacts, int, Mapping[str, Any] | None]] | None:
         """When a join emitted a row, at which place, and with which partner (None: without one); None if this is not known."""
-        own, found = as_map(fate.at.get("row")), list[tuple[BatchFacts, int, Mapping[str, Any] | None]]()
+        own, found = fate.at.get("row") or {}, list[tuple[BatchFacts, int, Mapping[str, Any] | None]]()
         for batch in self.batches[fate.batch.number :]:
             operator = batch.operators.get(fate.operator.operator_id) if fate.operator else None
             if operator is None or operator.told is None:
                 return None
-            for place, pair in enumerate(map(as_map, as_list(operator.told.get(EMITTED)))):
-                if pair.get(SIDES[fate.side]) == own:
-                    found.append((batch, place, pair.get(SIDES[1 - fate.side])))
+            for place, pair in enumerate(operator.told.get(EMITTED) or ()):
+                both = pair.get("left"), pair.get("right")
+                if both[fate.side] == own:
+                    found.append((batch, place, both[1 - fate.side]))
         return found
 
     def given(self, fate: Fate) -> list[Given] | None:
@@ -161,8 +162,8 @@ def decisive(of_row: Sequence[Fate]) -> Fate:
 def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
     """Where a row arrived, by operator; -1 is the end of a plan without operators."""
     found: dict[int, list[Mapping[str, Any]]] = {}
-    for at in map(as_map, as_list(arrival.get("at"))):
-        number = -1 if at.get("operatorId") is None else as_int(at["operatorId"]) or 0
+    for at in arrival.get("at", ()):
+        number = -1 if at.get("operatorId") is None else at["operatorId"] or 0
         found.setdefault(number, []).append(at)
     return found
 
@@ -187,12 +188,12 @@ class _Play:
             reached = [(n, at) for n, there in enumerate(places) if n not in stopped for at in there.get(number, ())]
             decided = self._decide(batch, operator, [at for _, at in reached])
             for (n, at), made in zip(reached, decided):
-                found[n].append(Fate(**rows[n], operator=operator, at=at, time_ms=time_of(at.get("time")), **made))
+                found[n].append(Fate(**rows[n], operator=operator, at=at, time_ms=at.get("time"), **made))
             passed = {n for (n, _), made in zip(reached, decided) if made["what"] in (KEPT, PASSED)}
             stopped |= {n for n, _ in reached} - passed  # (4)
         self.rows += [fate for of_row in found[: len(came)] for fate in of_row]
         for one, of_row in zip(batch.onward, found[len(came) :]):
-            place = (as_int(one.get("operatorId")) or 0, batch.number, as_int(one.get("place")) or 0)
+            place = (one.get("operatorId") or 0, batch.number, one.get("place") or 0)
             self.emitted.setdefault(place, []).extend(of_row)
         self.held.leave(batch)
 
@@ -201,7 +202,7 @@ class _Play:
         self._arrived += 1
         return {
             "number": self._arrived, "batch": batch, "source": str(arrival.get("source")), "file": arrival.get("file"),
-            "row": as_map(arrival.get("row")), "event_ms": time_of(arrival.get("time")),
+            "row": arrival.get("row") or {}, "event_ms": arrival.get("time"),
         }
 
     def _decide(
@@ -261,23 +262,23 @@ def _of_session(operator: OperatorFacts, at: Mapping[str, Any]) -> str:
 
 def _place(told: tuple[str, Mapping[str, Any]]) -> int:
     """The place of a row among those of its task, which only an operator of one's own tells."""
-    return as_int(as_map(told[1].get("place")).get("place")) or 0
+    return (told[1].get("place") or {}).get("place") or 0
 
 
 def _row_name(item: Mapping[str, Any]) -> str:
-    return name_of([as_int(item.get("side")) or 0, item.get("row")])
+    return name_of([item.get("side") or 0, item.get("row")])
 
 
 def _emitted_row(batch: BatchFacts, emitted: Mapping[str, Any]) -> dict[str, Any]:
     """A row that an operator emitted, as `_row` has those of a source: without a number, its event time is that of its key."""
-    source = f"operator {as_int(emitted.get('operatorId'))}"
+    source = f"operator {emitted.get('operatorId')}"
     return {"number": 0, "batch": batch, "source": source, "file": None, "row": {}, "event_ms": None}
 
 
 def matching(found: Fates, wanted: Mapping[str, Any]) -> Iterator[Fate]:
     """The rows that have all of the `wanted` columns: at their source, in their key, or in the buffer of a join."""
     for fate in found.rows:
-        known = {**fate.row, **as_map(fate.at.get("row")), **as_map(fate.at.get("key"))}
+        known = {**fate.row, **(fate.at.get("row") or {}), **(fate.at.get("key") or {})}
         if all(name in known and _same(known[name], value) for name, value in wanted.items()):
             yield fate
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minispark_stream.lens.trace.facts import EMITTED, FIRED, BatchFacts
-from minispark_stream.lens.trace.values import as_map, name_of
+from minispark_stream.lens.trace.values import name_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def given_for_keys(batches: Sequence[BatchFacts]) -> Mapping[tuple[int, int, str
         for operator in (one for one in batch.operators.values() if one.keeps == "values"):
             fired = [(item, Given(batch, None, {}, True)) for item in operator.told_of(FIRED)]
             given = [
-                (item, Given(batch, place, as_map(item.get("row")), item.get("why") == FIRED))
+                (item, Given(batch, place, item.get("row") or {}, item.get("why") == FIRED))
                 for place, item in enumerate(operator.told_of(EMITTED))
             ]
             for item, one in (*given, *fired):

@@ -20,7 +20,8 @@ from typing import Any
 
 from minispark_stream.engine.times import is_window
 from minispark_stream.lens.trace.facts import AGGREGATES, DUPLICATE, EMITTED, KEPT, REMOVED, BatchFacts, OperatorFacts
-from minispark_stream.lens.trace.values import as_int, as_map, name_of
+from minispark_stream.lens.trace.rows import Time
+from minispark_stream.lens.trace.values import name_of
 
 
 @dataclass
@@ -37,14 +38,14 @@ class Holding:
     operator_id: int
     side: int
     key: Mapping[str, Any]
-    start_ms: float | None
-    end_ms: float | None
-    until_ms: float | None
+    start_ms: Time | None
+    end_ms: Time | None
+    until_ms: Time | None
     opened: int
     counts: Counter[int] = field(default_factory=Counter)
     emitted: dict[int, int] = field(default_factory=dict)
     evicted: int | None = None
-    extents: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    extents: dict[int, tuple[Time | None, Time | None]] = field(default_factory=dict)
     merged_into: Holding | None = None
     merged: int | None = None
     lost: int | None = None
@@ -72,8 +73,8 @@ class Held:
         if what == DUPLICATE:
             return found
         if found is None:
-            end_ms = time_of(at.get("time")) if operator.keeps != "values" else None  # only the function knows how long
-            start_ms = end_ms if at.get("start") is None else time_of(at.get("start"))
+            end_ms = at.get("time") if operator.keeps != "values" else None  # only the function knows how long
+            start_ms = end_ms if at.get("start") is None else at.get("start")
             found = self._open(batch, operator, at, start_ms, end_ms)
         found.counts[batch.number] += 1
         if operator.keeps == "keys":
@@ -82,20 +83,20 @@ class Held:
 
     def _by(self, operator: OperatorFacts, item: Mapping[str, Any]) -> list[Holding]:
         """What an operator holds for an `item`: under its key, in its group of sessions, or as a row of its side."""
-        key = as_map(item.get("key"))
+        key = item.get("key") or {}
         if operator.keeps == "sessions":
             key = without_window(key)
-        known_by = [as_int(item.get("side")) or 0, item.get("row")] if operator.keeps == "rows" else [0, key]
+        known_by = [item.get("side") or 0, item.get("row")] if operator.keeps == "rows" else [0, key]
         return self._now.setdefault((operator.operator_id, name_of(known_by)), [])
 
     def _open(
-        self, batch: BatchFacts, operator: OperatorFacts, item: Mapping[str, Any], start_ms: float | None, end_ms: float | None
+        self, batch: BatchFacts, operator: OperatorFacts, item: Mapping[str, Any], start_ms: Time | None, end_ms: Time | None
     ) -> Holding:
-        side = as_int(item.get("side")) or 0
+        side = item.get("side") or 0
         new = Holding(
             operator_id=operator.operator_id,
             side=side,
-            key=as_map(item.get("key")),
+            key=item.get("key") or {},
             start_ms=start_ms,
             end_ms=end_ms,
             until_ms=_until(operator, side, end_ms),
@@ -113,7 +114,7 @@ class Held:
                 self._grow(batch, operator, item)
 
     def _grow(self, batch: BatchFacts, operator: OperatorFacts, session: Mapping[str, Any]) -> None:
-        start_ms, end_ms = time_of(session.get("start")), time_of(session.get("end"))
+        start_ms, end_ms = session.get("start"), session.get("end")
         held = self._by(operator, session)
         parts = [one for one in held if is_within(one.start_ms, one.end_ms, session)]
         one = parts[0] if parts else self._open(batch, operator, session, start_ms, end_ms)
@@ -122,7 +123,7 @@ class Held:
             other.merged_into, other.merged = one, batch.number
             one.counts[batch.number] += sum(other.counts.values())
         if (one.start_ms, one.end_ms) != (start_ms, end_ms):
-            one.start_ms, one.end_ms, one.key = start_ms, end_ms, as_map(session.get("key"))
+            one.start_ms, one.end_ms, one.key = start_ms, end_ms, session.get("key") or {}
             one.until_ms = _until(operator, 0, end_ms)
             one.extents[batch.number] = (start_ms, end_ms)
 
@@ -152,7 +153,7 @@ class Held:
 
 def group_of(item: Mapping[str, Any]) -> str:
     """What identifies the group that a session belongs to."""
-    return name_of(without_window(as_map(item.get("key"))))
+    return name_of(without_window(item.get("key") or {}))
 
 
 def without_window(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,19 +165,12 @@ def is_within(start: Any, end: Any, session: Any) -> bool:
     """Whether a time range lies in a session, which is a holding or was told."""
     is_held = isinstance(session, Holding)
     bounds = (session.start_ms, session.end_ms) if is_held else (session.get("start"), session.get("end"))
-    start, end, first, last = map(time_of, (start, end, *bounds))
+    first, last = bounds
     return None not in (start, end, first, last) and (first or 0) <= (start or 0) and (end or 0) <= (last or 0)
 
 
-def _until(operator: OperatorFacts, side: int, time_ms: float | None) -> float | None:
+def _until(operator: OperatorFacts, side: int, time_ms: Time | None) -> Time | None:
     """The watermark at which a holding is evicted, by the operator's own rules; None: never."""
     if operator.leaves(side) is None:
         return None
     return time_ms if operator.lasts_ms is None else (time_ms or 0) + operator.lasts_ms
-
-
-def time_of(value: Any) -> float | None:
-    """A time in milliseconds, or None if it is not one; none of Spark's has more than 64 bits."""
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else None
-
-

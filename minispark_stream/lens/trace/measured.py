@@ -2,17 +2,25 @@
 
     ts   newest 12:21, delay 10 min      reached 12:11
     ts   no row in this batch            newest None, reached None
-
-Shapes are not trusted, because events may come from a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
+
+class Node(TypedDict, total=False):
+    """What is recorded of a `withWatermark`: its column, and the times and the number of the rows that it saw."""
+
+    node: str | None
+    delayMs: int | None
+    watermark: int | None
+    min: int | None
+    max: int | None
+    avg: float | None
+    count: int | None
 
 
 @dataclass(frozen=True)
@@ -38,15 +46,15 @@ class Measured:
 
 def measured(outputs: Mapping[str, Any]) -> tuple[Measured, ...]:
     """What the `withWatermark` nodes measured, in the order of the plan, from the outputs of a step updateWatermark."""
-    return tuple(_measured(as_map(one)) for one in as_list(outputs.get("operators")))
+    return tuple(map(_measured, outputs.get("operators", ())))
 
 
-def _measured(one: Mapping[str, Any]) -> Measured:
-    count = as_int(one.get("count"))
+def _measured(one: Node) -> Measured:
+    count = one.get("count")
     return Measured(
-        node=str(one.get("node") or "event time"),
-        delay_ms=as_int(one.get("delayMs")) or 0,
+        node=one.get("node") or "event time",
+        delay_ms=one.get("delayMs") or 0,
         count=count,
-        newest_ms=None if count == 0 else as_int(one.get("max")),
-        watermark_ms=as_int(one.get("watermark")),
+        newest_ms=None if count == 0 else one.get("max"),
+        watermark_ms=one.get("watermark"),
     )

@@ -11,14 +11,12 @@ Differs from Spark: Spark keeps no such record; `recentProgress` is the nearest 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.values import as_map
+from minispark_stream.lens.trace.report import Report
 
 
 @dataclass(frozen=True)
@@ -30,15 +28,14 @@ class Batch:
     events: tuple[Event, ...]
 
     @property
-    def progress(self) -> Mapping[str, Any]:
+    def progress(self) -> Report:
         """The progress report, as Spark's JSON; empty if the batch did not get that far."""
-        return next((as_map(e.outputs.get("progress")) for e in reversed(self.events) if e.step == "finishTrigger"), {})
+        return next((e.outputs["progress"] for e in reversed(self.events) if "progress" in e.outputs), Report())
 
     @property
     def durations(self) -> dict[str, float]:
         """Milliseconds of each phase that Spark reports under `durationMs`, from the progress report."""
-        given = as_map(self.progress.get("durationMs"))
-        return {str(k): float(v) for k, v in given.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+        return {phase: float(ms) for phase, ms in self.progress.get("durationMs", {}).items()}
 
     @property
     def rerun(self) -> bool:
@@ -94,5 +91,5 @@ def is_real_time(event: Event) -> bool:
 
 def has_watermark(events: Sequence[Event]) -> bool | None:
     """Whether the query has a watermark (None: not known): every report of its batches has one if there is a withWatermark."""
-    reports = [as_map(event.outputs.get("progress")) for event in events if event.step == "finishTrigger"]
-    return any("watermark" in as_map(report.get("eventTime")) for report in reports) if any(reports) else None
+    reports = [event.outputs.get("progress", {}) for event in events if event.step == "finishTrigger"]
+    return any("watermark" in report.get("eventTime", {}) for report in reports) if any(reports) else None

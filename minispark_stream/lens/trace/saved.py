@@ -1,16 +1,21 @@
 """A saved trace, which another program may have written: every field is checked before anything is drawn.
 
     event_of({"depth": -1, ..}, "event 3")      ValueError: event 3: depth must be a whole number from 0 to 100
+
+What goes into a step and what comes out has the shape that the step declares (lens/steps/), and nothing else checks it again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.lens.trace.events import Event
+from minispark_stream.lens.trace.shapes import misfit
 
+CODE = Sequence[tuple[str, int, str, Sequence[int]]]  # what ran in any step: file, first line, name of a function; its lines
 FORMAT = {"format": "minispark_stream trace", "version": 1}
 
 
@@ -53,11 +58,19 @@ def event_of(value: Any, where: str) -> Event:
     for name in ("start_ms", "duration_ms"):
         if type(value.get(name)) not in (int, float) or not math.isfinite(value[name]):
             raise ValueError(f"{where}: {name} must be a number")
-    for name in ("inputs", "outputs"):
-        if not isinstance(value.get(name, {}), Mapping):
-            raise ValueError(f"{where}: {name} must be an object")
+    step = STEPS.get(value.get("step") or "")
+    if step is None:
+        raise ValueError(f"{where}: unknown step {value.get('step')!r}; known steps: {', '.join(STEPS)}")
+    for name, shape in (("inputs", step.ins), ("outputs", step.outs)):
+        values = value.get(name, {})
+        try:
+            wrong = misfit(values, shape, name) or misfit(values.get("code", ()), CODE, f"{name}.code")
+        except RecursionError:
+            wrong = f"{name} is nested too deeply"
+        if wrong is not None:
+            raise ValueError(f"{where}, {step.name}: {wrong}")
     try:
-        return Event.from_json(value)
+        return Event(**value)
     except TypeError as e:
         raise ValueError(f"{where}: {e}") from e
 

@@ -1,12 +1,8 @@
-"""Values of events whose shape is not trusted.
-
-A trace may come from a file that somebody else wrote. Code that reads the inputs and outputs of an event asks for the shape
-that it needs, and a value of another shape counts as empty:
+"""Small questions about the values of a trace, and about values that have no declared shape.
 
     as_map([1])    -> {}
-    as_list({})    -> ()
     as_int("7")    -> None
-    as_watermark(-900001)    -> 0
+    at_least_0(-900001)    -> 0
     name_of({"b": 1, "a": 2}) == name_of({"a": 2, "b": 1})
     state_mark(None, 3)    -> "+"
     entry_metadata('v1\n{"batchWatermarkMs":0}\n3')    -> {"batchWatermarkMs": 0}
@@ -16,7 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from minispark_stream.lens.trace.shapes import fits
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
@@ -34,15 +32,8 @@ def as_int(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
-def as_ms(value: Any) -> float | None:
-    """A time or a duration in ms, which may have a fraction."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) < 2**53 else None
-
-
-def as_watermark(value: Any) -> int | None:
-    """A watermark in ms; 0 as long as there is none. An operator that keeps rows for longer subtracts from this 0, too."""
-    ms = as_int(value)
+def at_least_0(ms: int | None) -> int | None:
+    """A watermark in ms; 0 as long as there is none, also for an operator that keeps rows for longer and subtracts from it."""
     return None if ms is None else max(ms, 0)
 
 
@@ -61,10 +52,19 @@ def without_values(rows: Sequence[Any]) -> list[str]:
     return [name for name in as_map(rows[0]) if all(as_map(row).get(name) is None for row in rows)] if len(rows) > 1 else []
 
 
-def entry_metadata(text: Any) -> Mapping[str, Any]:
+class EntryMetadata(TypedDict, total=False):
+    """What the offset log (the first two) and the commit log say of a batch besides its offsets."""
+
+    batchWatermarkMs: int
+    batchTimestampMs: int
+    nextBatchWatermarkMs: int
+
+
+def entry_metadata(text: str | None) -> EntryMetadata:
     """The JSON line of an entry of the offset log or the commit log: its second line."""
-    lines = str(text).split("\n")
+    lines = (text or "").split("\n")
     try:
-        return as_map(json.loads(lines[1])) if len(lines) > 1 else {}
+        found: EntryMetadata = json.loads(lines[1]) if len(lines) > 1 else {}
+        return found if fits(found, EntryMetadata) else {}
     except (ValueError, RecursionError):
         return {}

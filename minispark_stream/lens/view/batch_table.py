@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view import timeline
 from minispark_stream.lens.view.style import CSS, table
 from minispark_stream.lens.view.timeline import phases
@@ -48,14 +47,16 @@ COLUMNS = (
 
 def _row(batch: Batch) -> dict[str, Any]:
     progress = batch.progress
-    operators = [as_map(o) for o in as_list(progress.get("stateOperators"))]
+    operators = progress.get("stateOperators", ())
     kept, size, late = (
-        sum(as_int(o.get(key)) or 0 for o in operators) if operators else None
-        for key in ("numRowsTotal", "memoryUsedBytes", "numRowsDroppedByWatermark")
+        sum(counts) if operators else None for counts in (
+            [one.get("numRowsTotal", 0) for one in operators], [one.get("memoryUsedBytes", 0) for one in operators],
+            [one.get("numRowsDroppedByWatermark", 0) for one in operators],
+        )
     )
     values = (
-        batch.batch_id, as_int(progress.get("numInputRows")), _num_rows_out(batch),
-        iso_ms(as_map(progress.get("eventTime")).get("watermark")), kept, size, late, batch.durations.get("triggerExecution"),
+        batch.batch_id, progress.get("numInputRows"), _num_rows_out(batch),
+        iso_ms(progress.get("eventTime", {}).get("watermark")), kept, size, late, batch.durations.get("triggerExecution"),
         batch.rerun, batch.error,
     )
     return dict(zip(COLUMNS, values))
@@ -63,11 +64,11 @@ def _row(batch: Batch) -> dict[str, Any]:
 
 def _num_rows_out(batch: Batch) -> int | None:
     """The number that the sink reported, or else that of the recorded rows."""
-    reported = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
+    reported = batch.progress.get("sink", {}).get("numOutputRows")
     if reported is not None and reported >= 0:
         return reported
     recorded = [e.outputs for e in batch.events if e.step == "addBatch" and "rows" in e.outputs]
-    return as_int(recorded[-1].get("emitted")) or len(as_list(recorded[-1]["rows"])) if recorded else None
+    return recorded[-1].get("emitted") or len(recorded[-1]["rows"] or ()) if recorded else None
 
 
 def summary(recording: Recording) -> str:

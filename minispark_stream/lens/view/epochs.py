@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int
 from minispark_stream.lens.view.measure import settings
 from minispark_stream.lens.view.sheet import legend_above, svg_of
 from minispark_stream.lens.view.words import duration_words, plain, plural
@@ -63,7 +62,7 @@ def spans(recording: Recording) -> list[Span]:  # (1)
 def _by_epoch(recording: Recording, step: str) -> dict[int, Event]:
     """The steps that ended well, by the number of their epoch; steps of a strange file that have none are left out."""
     done = (e for e in recording.events if e.step == step and e.error is None)
-    return {epoch: e for e in done if (epoch := as_int(e.inputs.get("epoch"))) is not None}
+    return {epoch: e for e in done if (epoch := e.inputs.get("epoch")) is not None}
 
 
 def of_epochs(recording: Recording) -> str | None:

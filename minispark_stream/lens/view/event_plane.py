@@ -40,7 +40,6 @@ from minispark_stream.lens.trace.fates import (
     Fate,
     Fates,
 )
-from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.event_bands import Band, bands
 from minispark_stream.lens.view.event_timers import CLOCK, EVENT, Timer, timers
 from minispark_stream.lens.view.words import clock_words, plural, row_words, time_words
@@ -163,7 +162,7 @@ def _places(found: Fates) -> Iterator[tuple[str, tuple[int, int] | None, list[Fa
     side_of_source: dict[str, tuple[int, int]] = {}
     for fate in found.rows:
         if fate.operator is not None:
-            place = (fate.operator.operator_id, as_int(fate.at.get("side")) or 0)
+            place = (fate.operator.operator_id, fate.at.get("side") or 0)
             reached.setdefault(place, []).append(fate)
             side_of_source.setdefault(fate.source, place)
     elsewhere = [fate for fate in found.rows if fate.operator is None]
@@ -273,14 +272,14 @@ def _told(found: Fates) -> Plane:  # (5)
             left.append(Band(start_ms, end_ms, {batch.number: 0}, own, (batch.number,), batch.number, title))
     dropped = {
         batch.number: count for batch in found.batches
-        if (count := sum(as_int(o.metrics.get("numRowsDroppedByWatermark")) or 0 for o in batch.operators.values()))
+        if (count := sum(o.metrics.get("numRowsDroppedByWatermark") or 0 for o in batch.operators.values()))
     }
     return Plane("", (), tuple(left), _stairs(found.batches, None), tuple(spans), dropped)
 
 
 def _window(row: Any) -> tuple[float, float] | None:
     """The window of a row that has one."""
-    for value in as_map(row).values():
+    for value in row.values():
         if is_window(value):
             start, end = shown_ms(value["start"]), shown_ms(value["end"])
             if start is not None and end is not None:

@@ -19,7 +19,7 @@ from minispark_stream.engine.times import shown_ms
 from minispark_stream.lens.trace.facts import FIRED, OperatorFacts
 from minispark_stream.lens.trace.fates import Fates
 from minispark_stream.lens.trace.given import key_name
-from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.words import key_words, row_words, time_words
 
 # The times that timers refer to. The trace has timers of transformWithState as a store (readable_variables.py in extras), and
@@ -43,7 +43,7 @@ class Timer:
 
 def timers(found: Fates, operator_id: int) -> dict[str, tuple[Timer, ...]]:
     """The timers of one operator, by the batch in which they end, under the time that all of them refer to."""
-    rows = [as_map(row) for batch in found.batches if (one := batch.operators.get(operator_id)) for row in one.after]
+    rows = [row for batch in found.batches if (one := batch.operators.get(operator_id)) for row in one.after]
     clock = next((clock for row in rows for clock in (EVENT, CLOCK) if _of(row, clock) is not None), None)
     return {} if clock is None else {clock: tuple(_timers(found, operator_id, clock))}
 
@@ -80,12 +80,12 @@ def _timer(
 
 def _set(rows: Sequence[Any], clock: str) -> Known:
     """The timers in a version of the state."""
-    return {(key_name(key), ms): key for key, ms in filter(None, (_of(as_map(row), clock) for row in rows))}
+    return {(key_name(key), ms): key for key, ms in filter(None, (_of(row, clock) for row in rows))}
 
 
 def _of(row: Mapping[str, Any], clock: str) -> tuple[Mapping[str, Any], int] | None:
     """The key and the time of the timer in a row of the state; None if the row has no timer in this time."""
-    key, value = dict(as_map(row.get("key"))), as_map(row.get("value"))
+    key, value = dict(row.get("key") or {}), as_map(row.get("value"))
     if row.get("store") == f"{clock} timers":
         ms = shown_ms(key.pop("timer", None))
     else:
@@ -94,7 +94,7 @@ def _of(row: Mapping[str, Any], clock: str) -> tuple[Mapping[str, Any], int] | N
 
 
 def _fired(operator: OperatorFacts, before: Known) -> Known:  # (2)
-    told = [(as_map(item.get("key")), as_int(as_map(item.get("timer")).get("ms"))) for item in operator.told_of(FIRED)]
+    told = [(item.get("key") or {}, (item.get("timer") or {}).get("ms")) for item in operator.told_of(FIRED)]
     timed_out = {key_name(key) for key, ms in told if ms is None}
     fired = {(key_name(key), ms): key for key, ms in told if ms is not None}
     return fired | {one: key for one, key in before.items() if one[0] in timed_out}

@@ -40,7 +40,6 @@ from minispark_stream.lens.trace.fates import (
     Fates,
     matching,
 )
-from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.fate_of_join import joined, not_stored
 from minispark_stream.lens.view.fate_watermarks import compared, counted, end_of_holding, event_time, until_words
 from minispark_stream.lens.view.style import CSS, card, table
@@ -266,7 +265,7 @@ def _state(fate: Fate) -> str:
     """The state of the key before the batch and after it, as far as it was recorded."""
     assert fate.operator is not None
     before, after = (
-        [row_words(as_map(row).get("value")) for row in map(as_map, rows) if row.get("key") == fate.at.get("key")]
+        [row_words(row.get("value")) for row in rows if row.get("key") == fate.at.get("key")]
         for rows in (fate.operator.before, fate.operator.after)
     )
     if not before and not after:

@@ -14,12 +14,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import is_compact
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.sheet import GONE, GREY, HELD, MARGIN, MARKED, NEW, OUT, PALE, VIOLET, Look, Sheet, Shown
 from minispark_stream.lens.view.words import plural, short
 
@@ -80,18 +80,18 @@ def files(recording: Recording) -> Files:
     for batch in recording.batches:
         looked, read = _by_source(batch, "latestOffset"), _by_source(batch, "getBatch")
         for source in sorted(looked | read):
-            look = as_map(looked.get(source))
-            taken = _names(as_map(read.get(source)).get("files")) or _names(look.get("files"))
+            look = looked.get(source, {})
+            taken = _names(read.get(source, {}).get("files")) or _names(look.get("files"))
             before = seen.setdefault(source, set())
             left = None if look.get("left") is None else _names(look["left"])
-            count = max(as_int(look.get("leftCount")) or 0, len(left or ()))
+            count = max(look.get("leftCount") or 0, len(left or ()))
             looks_at, keeps = _looks_at(look, len(taken) + count), look.get("kept") != 0
             rows.setdefault(source, []).append(
                 Taken(batch.batch_id, looks_at, len(before - set(taken)), taken, left, count, keeps, batch.rerun)
             )
             before.update(taken)
         for event in batch.events:
-            written = as_map(event.outputs.get("written")) if event.step == "addBatch" else {}
+            written = (event.outputs.get("written") or {}) if event.step == "addBatch" else {}
             if "file" in written:
                 sink = short(str(event.inputs.get("sink")))
                 name = str(written["file"])
@@ -99,25 +99,25 @@ def files(recording: Recording) -> Files:
     return Files(tuple((short(source), tuple(found)) for source, found in rows.items()), tuple(entries), sink)
 
 
-def _looks_at(look: Mapping[str, object], new: int) -> str:
+def _looks_at(look: Mapping[str, Any], new: int) -> str:
     if "listed" not in look:
         return ""
-    listed = as_int(look["listed"])
+    listed = look["listed"]
     return f"{new} were kept" if listed is None else f"lists {plural(listed, 'file')}"
 
 
-def _by_source(batch: Batch, step: str) -> dict[str, dict[str, object]]:
+def _by_source(batch: Batch, step: str) -> dict[str, Mapping[str, Any]]:
     found = {}
     for event in batch.events:
         source = str(event.inputs.get("source"))
         if event.step == step and _FILE_SOURCE.match(source):
-            found[source] = dict(event.outputs)
+            found[source] = event.outputs
     return found
 
 
-def _names(value: object) -> tuple[str, ...]:
+def _names(paths: Iterable[str] | None) -> tuple[str, ...]:
     """The last parts of paths."""
-    return tuple(str(path).rsplit("/", 1)[-1] for path in as_list(value))
+    return tuple(str(path).rsplit("/", 1)[-1] for path in paths or ())
 
 
 # -- the drawing -------------------------------------------------------------------------------------------

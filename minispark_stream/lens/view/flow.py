@@ -3,7 +3,7 @@
 The picture is the same for every batch of every query, so that a learner recognises it. Only the captions, the steps that
 happened, and the highlighted step differ. There are two: a brief one with five boxes, and one with every step.
 
-1. Every box has its name and the captions of its steps (captions.py). The brief picture says in a few words what a box does;
+1. Every box has its name and the captions of its steps (sentences.py). The brief picture says in a few words what a box does;
    in the whole one, a box is a step, under its number in the execution flow document.
 2. Beside the boxes is what outlives a batch: source and sink, and the checkpoint with offset log, state store and commit log.
 3. A solid arrow leads from one box to the next, and back to the trigger; a dashed arrow is data.
@@ -25,10 +25,10 @@ from itertools import pairwise
 
 import graphviz
 
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.steps import STEPS
-from minispark_stream.lens.view.captions import caption_lines, captions_of
 from minispark_stream.lens.view.flow_layout import BRIEF, CHECKPOINT, DATA, WHOLE, Box, Diagram
+from minispark_stream.lens.view.sentences import caption_lines, captions_of
 from minispark_stream.lens.view.walk import failed
 from minispark_stream.lens.view.words import clip, perhaps
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
-from minispark_stream.lens.trace.steps import inside
+from minispark_stream.lens.steps import inside
 
 DATA, CHECKPOINT = ("source", "sink"), ("offset log", "state store", "commit log")
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.facts import OperatorFacts
 from minispark_stream.lens.trace.fates import KEPT, LATE, Fate, Fates
-from minispark_stream.lens.trace.values import as_map, name_of
+from minispark_stream.lens.trace.values import name_of
 from minispark_stream.lens.view.words import plain, row_words, short_clock, source_words
 
 MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a batch
@@ -128,14 +128,14 @@ def _of_sources(sides: Sequence[Sequence[Fate]]) -> str:
 
 
 def _lane(found: Fates, fate: Fate) -> Lane:
-    key = as_map(fate.at.get("key"))
+    key = fate.at.get("key") or {}
     words = " ".join(plain(value) for value in key.values())
     clock = "" if fate.time_ms is None else short_clock(fate.time_ms)
     held = fate.holding
     return Lane(
         label=f"{words} {clock}".strip() or row_words(fate.row),
         key=words,
-        row=as_map(fate.at.get("row")),
+        row=fate.at.get("row") or {},
         first=fate.batch.number,
         last=fate.batch.number if held is None else held.evicted,  # (1)
         lost=None if held is None else held.lost,

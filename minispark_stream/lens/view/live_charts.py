@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.batch_table import batch_rows
 from minispark_stream.lens.view.measure import settings
 from minispark_stream.lens.view.sheet import svg_of
@@ -62,7 +61,7 @@ def series(recording: Recording) -> dict[str, Series]:
 
 
 def _behind(batches: Sequence[Batch], watermarks: Sequence[int | None]) -> list[float | None]:
-    newest = accumulate((iso_ms(as_map(b.progress.get("eventTime")).get("max")) or 0 for b in batches), max)
+    newest = accumulate((iso_ms(b.progress.get("eventTime", {}).get("max")) or 0 for b in batches), max)
     return [(high - mark) / 1000 if mark and high else None for high, mark in zip(newest, watermarks)]
 
 

@@ -20,7 +20,7 @@ from itertools import groupby
 from minispark_stream.engine.checkpointing.recovery import decide
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, entry_metadata
+from minispark_stream.lens.trace.values import entry_metadata
 from minispark_stream.lens.view.sheet import GONE, MARGIN, MARKED, NEW, OUT, WRONG, Look, Sheet, Shown
 from minispark_stream.lens.view.words import offset_words, time_words
 
@@ -74,7 +74,7 @@ class Run:
 
 def runs(recording: Recording) -> tuple[Run, ...]:
     """What every run did to the logs; nothing if no batch was logged."""
-    deleted = {as_int(n) for e in recording.events if e.step == "purge" for n in as_list(e.outputs.get("deleted"))}
+    deleted = {n for e in recording.events if e.step == "purge" for n in e.outputs.get("deleted", ())}
     logged = [(batch, found) for batch in recording.batches if (found := _logged(batch, deleted)) is not None]
     numbers: list[int] = []
     for batch, _ in logged:
@@ -99,7 +99,7 @@ def _with_losses(run: Run, later: Run | None) -> Run:  # (3)
 def _found(batch: Batch) -> tuple[int | None, int | None] | None:
     for event in batch.events:
         if event.step == "populateStartOffsets" and "offsetLog" in event.inputs:
-            return as_int(event.inputs.get("offsetLog")), as_int(event.inputs.get("commitLog"))
+            return event.inputs.get("offsetLog"), event.inputs.get("commitLog")
     return None
 
 
@@ -109,13 +109,13 @@ def _logged(batch: Batch, deleted: set[int | None]) -> Logged | None:
     wal, commit = events.get("walCommit"), events.get("commitOffsets")
     if wal is None and commit is None and not batch.rerun:
         return None
-    ends = as_map(events["runBatch"].inputs.get("end")) if "runBatch" in events else {}
-    watermark = as_int(as_map(events["queryPlanning"].inputs).get("watermarkEviction")) if "queryPlanning" in events else None
+    ends = (events["runBatch"].inputs.get("end") or {}) if "runBatch" in events else {}
+    watermark = events["queryPlanning"].inputs.get("watermarkEviction") if "queryPlanning" in events else None
     return Logged(
         batch_id=batch.batch_id,
         offsets=tuple(offset_words(end) for end in ends.values()),
         watermark=watermark,
-        next_watermark=as_int(entry_metadata(commit.outputs.get("text")).get("nextBatchWatermarkMs")) if commit else None,
+        next_watermark=entry_metadata(commit.outputs.get("text")).get("nextBatchWatermarkMs") if commit else None,
         kept=wal is None,
         committed=commit is not None and commit.error is None,
         error=batch.error,

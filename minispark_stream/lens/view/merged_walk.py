@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.view.captions import caption, caption_lines
+from minispark_stream.lens.view.sentences import caption, caption_lines
 from minispark_stream.lens.view.state_files import Files, Place
 from minispark_stream.lens.view.walk import Key, Moment, failed
 from minispark_stream.lens.view.world import LogEntry, SourceView, World

@@ -16,7 +16,6 @@ from typing import Any
 
 from minispark_stream.lens.trace.query_lines import calls_of_a_query, lines_of
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int
 from minispark_stream.lens.view.merged_walk import Stop
 from minispark_stream.lens.view.step_source import coloured
 
@@ -46,7 +45,7 @@ class OwnLines:
         if self._code is None:
             return ()
         event = stop.moment.event
-        name, number = event.inputs.get("operator"), as_int(event.inputs.get("operatorId"))
+        name, number = event.inputs.get("operator"), event.inputs.get("operatorId")
         same = [one for one, other in self._operators if other == name]
         place = (same.index(number), len(same)) if number in same else (0, 1)
         return lines_of(self._code, event.step, None if name is None else str(name), place)
@@ -55,5 +54,5 @@ class OwnLines:
 def _operators(recordings: Iterable[Recording]) -> list[tuple[int | None, str]]:
     """The stateful operators, number and name, from the lowest to the highest."""
     events = [event for one in recordings for event in one.events if event.step == "stateOperator"]
-    found = {(as_int(event.inputs.get("operatorId")), str(event.inputs.get("operator"))) for event in events}
+    found = {(event.inputs.get("operatorId"), str(event.inputs.get("operator"))) for event in events}
     return sorted(found, key=lambda one: -(one[0] or 0))

@@ -27,9 +27,9 @@ from itertools import groupby
 from string import Template
 from typing import Any
 
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.lens.trace.fates import Fates, fates
 from minispark_stream.lens.trace.recording import Recording, is_rerun
-from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.view.board import Board, may_differ
 from minispark_stream.lens.view.merged_walk import Stop, stops
 from minispark_stream.lens.view.own_lines import OwnLines

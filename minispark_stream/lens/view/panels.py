@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from minispark_stream.lens.steps.batch import EVICTION_MEANS, LATE_MEANS, NO_EVENT_TIME, WITHOUT_WATERMARK
 from minispark_stream.lens.trace.measured import Measured
 from minispark_stream.lens.trace.values import entry_metadata
 from minispark_stream.lens.view.row_panels import NEW, rows_in, rows_out
-from minispark_stream.lens.view.sentences import EVICTION_MEANS, LATE_MEANS, NO_EVENT_TIME, WITHOUT_WATERMARK
 from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.style import breakable, say, table
 from minispark_stream.lens.view.words import clock_words, delay_words, offset_words, plural, short, short_clock, time_words

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.fates import Fates, fates
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_list, as_map
 from minispark_stream.lens.view import (
     epochs,
     event_time,
@@ -72,8 +71,8 @@ def _operators(events: Sequence[Event]) -> Iterator[Any]:
     for event in events:
         if event.step == "stateOperator":
             yield event.inputs.get("operator")
-        for one in as_list(as_map(event.outputs.get("progress")).get("stateOperators")):
-            yield as_map(one).get("operatorName")
+        for one in event.outputs.get("progress", {}).get("stateOperators", ()):
+            yield one.get("operatorName")
 
 
 def _watermarks(recording: Recording) -> str:

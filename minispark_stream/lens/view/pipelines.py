@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_ms
+from minispark_stream.lens.trace.rows import Tasks
 from minispark_stream.lens.view.epochs import COMMITTED, LOGGED
 from minispark_stream.lens.view.sheet import GREY, INK, MARGIN, NEW, OUT, PALE, VIOLET, Sheet, Shown
 from minispark_stream.lens.view.words import duration_words, plural
@@ -64,13 +64,15 @@ def runs(recording: Recording) -> list[Run]:
 def _run(batch: Batch) -> Run | None:
     done = {event.step: event for event in batch.events if event.error is None}
     added = done.get("addBatch")
-    tasks = as_map(added.outputs.get("tasks")) if added is not None else {}
-    clock_ms = as_ms(tasks.get("clock"))
-    if added is None or clock_ms is None:
+    tasks: Tasks = added.outputs.get("tasks", {}) if added is not None else {}
+    if added is None or "clock" not in tasks:
         return None
-    shift = added.start_ms + added.duration_ms - clock_ms
-    stages = [list(_tasks(one, shift)) for one in as_list(tasks.get("stages"))]
-    receivers = as_int(tasks.get("receivers"))
+    shift = added.start_ms + added.duration_ms - tasks["clock"]
+    stages = [
+        [(number, begin + shift, (begin if end is None else max(begin, end)) + shift) for number, begin, end in one]
+        for one in tasks.get("stages", ())
+    ]
+    receivers = tasks.get("receivers")
     if receivers and len(stages) == 1:  # (1)
         [every] = stages
         stages = [[(n - receivers, a, b) for n, a, b in every if n >= receivers], [one for one in every if one[0] < receivers]]
@@ -89,19 +91,12 @@ def _run(batch: Batch) -> Run | None:
     )
 
 
-def _tasks(given: Any, shift: float) -> Iterator[tuple[int, float, float]]:
-    for one in as_list(given):
-        number, begin, end = (*as_list(one), None, None, None)[:3]
-        if (at := as_int(number)) is not None and (begin_ms := as_ms(begin)) is not None:
-            end_ms = as_ms(end)
-            yield at, begin_ms + shift, max(begin_ms if end_ms is None else end_ms, begin_ms) + shift
-
-
-def _ways(tasks: Mapping[str, Any], shift: float) -> Iterator[dict[str, Any]]:
-    for way in map(as_map, as_list(tasks.get("ways"))):
-        times = {place: at + shift for place in PLACES if (at := as_ms(way.get(place))) is not None}
+def _ways(tasks: Tasks, shift: float) -> Iterator[dict[str, Any]]:
+    for way in tasks.get("ways", ()):
+        known: dict[str, Any] = dict(way)
+        times = {place: known[place] + shift for place in PLACES if known.get(place) is not None}
         if "read" in times:
-            yield {**times, "from": as_int(way.get("from")) or 0, "to": as_int(way.get("to")), "rows": str(way.get("rows", ""))}
+            yield {**times, "from": way.get("from") or 0, "to": way.get("to"), "rows": way.get("rows", "")}
 
 
 def newest(found: Sequence[Run], most_ms: float | None) -> list[Run]:  # (2)

@@ -29,7 +29,6 @@ from minispark_stream.lens.trace.fates import LATE, Fates, fates
 from minispark_stream.lens.trace.holdings import without_window
 from minispark_stream.lens.trace.measured import Measured, measured
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.play import Play
 from minispark_stream.lens.view.words import plain, plural
 
@@ -97,16 +96,16 @@ def _nodes(recording: Recording, batches: Sequence[BatchFacts]) -> list[Sequence
 def _arrived(batch: BatchFacts) -> Iterable[tuple[Row, Row]]:
     """The rows that reached the operator, each with the first place that it came to."""
     for arrival in batch.arrivals or ():
-        for at in as_list(arrival.get("at"))[:1]:
-            yield arrival, as_map(at)
+        for at in arrival.get("at", ())[:1]:
+            yield arrival, at
 
 
 def _row(arrival: Row, at: Row) -> tuple[str, str, int]:
     """The side of a row, its key, its event time."""
-    time = as_int(arrival.get("time"))
-    if time is None or time < DAY:
+    time = arrival.get("time")
+    if not isinstance(time, int) or time < DAY:
         raise ValueError("a row has no event time, or one in 1970, where Spark's watermark begins")
-    return SIDES[as_int(at.get("side")) or 0], ", ".join(map(plain, without_window(as_map(at.get("key"))).values())), time
+    return SIDES[at.get("side") or 0], ", ".join(map(plain, without_window(at.get("key") or {}).values())), time
 
 
 def _knobs(name: str, operator: OperatorFacts, batches: Sequence[BatchFacts], delay: int) -> dict[str, Any]:  # (2)
@@ -115,16 +114,16 @@ def _knobs(name: str, operator: OperatorFacts, batches: Sequence[BatchFacts], de
     if name == "join":
         return {"within": _within(batches), "how": _how(operator)}
     arrivals = [arrival for batch in batches for arrival in batch.arrivals or ()]
-    times = [as_int(arrival.get("time")) or 0 for arrival in arrivals]
-    places = [[as_map(at) for at in as_list(arrival.get("at"))] for arrival in arrivals]
-    spans = {(as_int(at.get("time")) or 0) - (as_int(at.get("start")) or 0) for there in places for at in there}
-    if len(spans) != 1 or not (size := spans.pop()) > 0:
+    times = [int(arrival.get("time") or 0) for arrival in arrivals]
+    places = [arrival.get("at", ()) for arrival in arrivals]
+    spans = {(at.get("time") or 0) - (at.get("start") or 0) for there in places for at in there}
+    if len(spans) != 1 or not isinstance(size := spans.pop(), int) or size <= 0:
         raise ValueError("the rows of the query are not in windows of one size")
     if name == "sessions":
         return {"gap": size}
     if operator.mode not in ("append", "update"):
         raise ValueError(f"the page knows the modes append and update, not {operator.mode}")
-    starts = [sorted(as_int(at.get("start")) or 0 for at in there) for there in places]
+    starts = [sorted(int(at.get("start") or 0) for at in there) for there in places]
     slide = min((later - earlier for there in starts for earlier, later in pairwise(there)), default=size)
     if any(there and there != _windows(time, size, slide) for time, there in zip(times, starts)):
         raise ValueError("the windows of the query do not begin at multiples of their slide")

@@ -45,7 +45,6 @@ from minispark_stream.lens.trace.fates import (
 )
 from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.fate import told
 from minispark_stream.lens.view.fate_watermarks import counted
 from minispark_stream.lens.view.sentences import narrate
@@ -100,7 +99,7 @@ def _but(right: int, reasons: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _restart(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
-    logged, committed = as_int(event.inputs.get("offsetLog")), as_int(event.inputs.get("commitLog"))
+    logged, committed = event.inputs.get("offsetLog"), event.inputs.get("commitLog")
     if logged is not None:
         ends = "is empty" if committed is None else f"ends at {committed}"
         choices = {
@@ -113,7 +112,7 @@ def _restart(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[A
 
 
 def _without_data(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
-    another, now = event.outputs.get("anotherBatch"), as_int(event.outputs.get("watermark"))
+    another, now = event.outputs.get("anotherBatch"), event.outputs.get("watermark")
     has_data = event.outputs.get("newData") is True
     if batch is None or batch.number == 0 or not now or not has_data or not isinstance(another, bool):
         return
@@ -218,12 +217,13 @@ def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[A
     if batch is None or len(batch.operators) != 1:
         return
     (operator,) = batch.operators.values()
-    emitted = as_int(as_map(batch.progress.get("sink")).get("numOutputRows"))
+    emitted = batch.progress.get("sink", {}).get("numOutputRows")
     if emitted is None or operator.keeps not in AGGREGATES or operator.emits not in _EMITTED:
         return
-    read, changed, kept = batch.progress.get("numInputRows"), *map(operator.metrics.get, ("numRowsUpdated", "numRowsTotal"))
+    read, changed = batch.progress.get("numInputRows"), operator.metrics.get("numRowsUpdated")
+    kept = operator.metrics.get("numRowsTotal")
     told = {"rows the batch has read": read, "keys it has changed": changed, "keys the state has after it": kept}
-    counts = sorted({count for count in map(as_int, (*told.values(), emitted)) if count is not None})
+    counts = sorted({count for count in (*told.values(), emitted) if count is not None})
     if len(counts) > 1:
         asks = f"Output mode {operator.mode}: of this batch, how many rows does the sink get?"
         of = {n: " and ".join(what for what, count in told.items() if count == n) for n in counts}
@@ -261,7 +261,7 @@ def _logged(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
 
 
 def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
-    before, after = as_int(event.inputs.get("watermark")), as_int(event.outputs.get("watermark"))
+    before, after = event.inputs.get("watermark"), event.outputs.get("watermark")
     nodes = [one for one in measured(event.outputs) if one.reached_ms]
     if before is None or not after or not nodes:
         return

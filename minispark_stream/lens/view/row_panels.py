@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.row_fates import Outcome, RowFates
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import plural, short
@@ -55,7 +54,7 @@ def _count(rows: int) -> str:
 def _rows(rows: Sequence[Any], new: bool, fates: Sequence[Outcome | None] = ()) -> str:
     if not rows:
         return "<p class='note'>No rows.</p>"
-    maps = [as_map(row) or {"value": row} for row in rows]
+    maps = [row or {"value": row} for row in rows]
     columns = list(dict.fromkeys(str(name) for row in maps for name in row))
     known = [*fates, *([None] * (len(maps) - len(fates)))]
     ordered = sorted(zip(maps, known), key=lambda pair: json.dumps([say(pair[0].get(c)) for c in columns]))

@@ -20,7 +20,6 @@ from typing import Any
 from minispark_stream.lens.trace.facts import BatchFacts, OperatorFacts
 from minispark_stream.lens.trace.fates import LATE, Fate, Fates, Holding
 from minispark_stream.lens.trace.holdings import without_window
-from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.measure import round_times
 from minispark_stream.lens.view.sheet import (
     CELL,
@@ -84,7 +83,7 @@ def lanes(found: Fates) -> tuple[Lane, ...]:
     rows: dict[str, dict[int, list[Fate]]] = {}
     for fate in found.rows:
         if fate.operator is not None and fate.operator.keeps == "sessions":
-            of_key = rows.setdefault(_key(as_map(fate.at.get("key"))), {})
+            of_key = rows.setdefault(_key(fate.at.get("key") or {}), {})
             of_key.setdefault(fate.batch.number, []).append(fate)
     operators = {one.operator_id for batch in found.batches for one in _of_sessions(batch)}
     for holding in found.holdings:

@@ -28,7 +28,6 @@ from typing import Any
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int, as_list
 from minispark_stream.lens.view.step_source import PACKAGE, coloured
 from minispark_stream.lens.view.style import CSS
 from minispark_stream.lens.view.words import perhaps, plural
@@ -104,7 +103,7 @@ def functions(code: Any) -> list[FunctionThatRan]:
     """What ran in a step, as it was recorded under `code`."""
     found: dict[tuple[str, int, int], set[int]] = {}
     unknown: list[FunctionThatRan] = []
-    for file, first, name, lines in _checked(code):
+    for file, first, name, lines in code or ():
         text = text_of(file)
         if text is None or not name.startswith("<") and (first, name) not in text.names:  # (3)
             unknown.append(FunctionThatRan(file, note=f"{name}: this version of the package has it elsewhere"))
@@ -112,14 +111,6 @@ def functions(code: Any) -> list[FunctionThatRan]:
         around = next((span for span in text.functions if span[0] <= first <= span[1]), (first, max(lines)))  # (2)
         found.setdefault((file, *around), set()).update(lines)
     return [FunctionThatRan(file, _parts(file, begin, end, ran)) for (file, begin, end), ran in found.items()] + unknown
-
-
-def _checked(code: Any) -> Iterator[tuple[str, int, str, list[int]]]:
-    for one in as_list(code):
-        file, first, name, lines = [*as_list(one), None, None, None, None][:4]
-        numbers = [number for line in as_list(lines) if (number := as_int(line)) is not None]
-        if isinstance(file, str) and isinstance(name, str) and (begin := as_int(first)) is not None and numbers:
-            yield file, begin, name, numbers
 
 
 def _parts(file: str, begin: int, end: int, ran: set[int]) -> list[Part]:

@@ -26,7 +26,6 @@ from minispark_stream.engine.state.replay import bases, file_names
 from minispark_stream.engine.state.state_files import LAST_UPLOADED_OF, last_uploaded
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import plural
 
 MOST_PARTITIONS = 1000
@@ -123,7 +122,7 @@ def chains(recording: Recording) -> tuple[Chain, ...]:
         if event.step == "populateStartOffsets":
             run, begins = run + 1, set()
         if event.step == "stateOperator" and event.error is None:
-            operator, version = as_int(event.inputs.get("operatorId")) or 0, as_int(event.inputs.get("version"))
+            operator, version = event.inputs.get("operatorId") or 0, event.inputs.get("version")
             names[operator] = str(event.inputs.get("operator"))
             for place in places(event) if version else ():
                 known = files.get(place)
@@ -138,7 +137,7 @@ def changed(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:
     """The files of the stores that a step has changed, after this step."""
     if event.step == "maintenance":
         return _maintained(files, event)
-    version = as_int(event.inputs.get("version"))
+    version = event.inputs.get("version")
     if event.step != "stateOperator" or event.error is not None or version is None:
         return {}
     found = {}
@@ -146,33 +145,33 @@ def changed(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:
         known = files.get(place, Files())
         deltas = {**known.deltas, version + 1: known.deltas.get(version + 1, 0) + 1}  # (1)
         found[place] = _reported(replace(known, deltas=deltas), event, place, version + 1)
-    for zipped in map(as_map, as_list(event.outputs.get("zips"))):
-        partition, of = as_int(zipped.get("partition")) or 0, as_int(zipped.get("version"))
-        place = (as_int(event.inputs.get("operatorId")) or 0, partition, str(zipped.get("store")))
+    for zipped in event.outputs.get("zips", ()):
+        partition, of = zipped.get("partition") or 0, zipped.get("version")
+        place = (event.inputs.get("operatorId") or 0, partition, str(zipped.get("store")))
         if place in found and of is not None:
-            found[place] = found[place].with_snapshot(of, as_map(zipped.get("tables")))
+            found[place] = found[place].with_snapshot(of, zipped.get("tables", {}))
     return found
 
 
 def places(event: Event) -> Iterator[Place]:
     """The stores that a stateful operator has written."""
-    operator, metrics = as_int(event.inputs.get("operatorId")) or 0, as_map(event.outputs.get("metrics"))
-    told = (LAST_UPLOADED_OF.fullmatch(str(name)) for name in as_map(metrics.get("customMetrics")))
-    stores = as_list(event.inputs.get("stores")) or sorted({found["store"] for found in told if found}) or ("default",)
-    partitions = as_int(metrics.get("numShufflePartitions")) or 0  # of the query; some operators have one partition
-    if instances := as_int(metrics.get("numStateStoreInstances")):
+    operator, metrics = event.inputs.get("operatorId") or 0, event.outputs.get("metrics", {})
+    told = (LAST_UPLOADED_OF.fullmatch(str(name)) for name in metrics.get("customMetrics", {}))
+    stores = event.inputs.get("stores", ()) or sorted({found["store"] for found in told if found}) or ("default",)
+    partitions = metrics.get("numShufflePartitions") or 0  # of the query; some operators have one partition
+    if instances := metrics.get("numStateStoreInstances"):
         partitions = min(partitions, -(-instances // len(stores)))
     for partition in range(min(partitions, MOST_PARTITIONS)):
         yield from ((operator, partition, str(store)) for store in stores)
 
 
 def _maintained(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:  # (2)
-    operator, partition = (as_int(event.inputs.get(name)) for name in ("operatorId", "partition"))
+    operator, partition = (event.inputs.get(name) for name in ("operatorId", "partition"))
     place = operator or 0, partition or 0, str(event.inputs.get("store"))
     known, deleted = files.get(place, Files()), set[str]()
-    if (snapshot := as_int(event.outputs.get("snapshot"))) is not None:
-        known = known.with_snapshot(snapshot, as_map(event.outputs.get("tables")))
-    for name in map(str, as_list(event.outputs.get("deleted"))):
+    if (snapshot := event.outputs.get("snapshot")) is not None:
+        known = known.with_snapshot(snapshot, event.outputs.get("tables", {}))
+    for name in map(str, event.outputs.get("deleted", ())):
         file = _FILE.fullmatch(name)
         deleted.add(f"{file[1]}.{file[2]}" if file else name.removeprefix("SSTs/"))
     return {place: replace(known, deleted=known.deleted | deleted)}
@@ -180,9 +179,9 @@ def _maintained(files: Mapping[Place, Files], event: Event) -> dict[Place, Files
 
 def _reported(known: Files, event: Event, place: Place, written: int) -> Files:
     """With what real Spark reports about snapshots, and the model about those that a batch wrote."""
-    told = as_map(as_map(event.outputs.get("metrics")).get("customMetrics"))
+    told = event.outputs.get("metrics", {}).get("customMetrics", {})
     suffixes = ("changelog", "zip") if any(str(name).startswith("rocksdb") for name in told) else known.suffixes
-    version = as_int(told.get(last_uploaded(*place[1:])))
+    version = told.get(last_uploaded(*place[1:]))
     return replace(
         known,
         suffixes=suffixes,

@@ -20,7 +20,7 @@ from functools import partial
 from html import escape
 
 from minispark_stream.engine.checkpointing.join_stores import COUNTS, SIDES
-from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.row_panels import NO_ROWS
 from minispark_stream.lens.view.state_files import chains_of
 from minispark_stream.lens.view.state_places import maintained, places
@@ -68,13 +68,13 @@ def _rows(view: OperatorView) -> str:
     if len(view.rows) < (view.num_rows or 0):
         shown = f"{number(len(view.rows))} of {plural(view.num_rows, 'row')}"
         head = f"<p class='note'>{shown}; those that changed come first.</p>"
-    elif view.operator in NOT_COUNTED and _marks(view.rows) != sum(as_int(view.metrics.get(key)) or 0 for key in CHANGES):
+    elif view.operator in NOT_COUNTED and _marks(view.rows) != sum(view.metrics.get(key) or 0 for key in CHANGES):
         head = f"<p class='note'>{NOT_COUNTED[view.operator]}</p>"
     rows = sorted(view.rows, key=lambda row: not row.mark)  # (2)
     if view.operator == "symmetricHashJoin":
         sides = "".join(_side(side, rows) for side in SIDES)
         return f"{head}<div class='sides'>{sides}</div>"
-    names = ", ".join(map(say, dict.fromkeys(name for row in rows for name in as_map(row.key) if name != START)))
+    names = ", ".join(map(say, dict.fromkeys(name for row in rows for name in row.key if name != START)))
     columns = ("", f"key{f': {names}' if names else ''}", "value", "<span class='whole'>part.</span>")
     return head + table(columns, map(partial(_row, view), rows))
 
@@ -104,6 +104,6 @@ def _side(side: str, rows: Iterable[StateRow]) -> str:  # (4)
 def _buffered(row: StateRow) -> tuple[str, list[str]]:
     values = dict(as_map(next((value for value in (row.after, row.between, row.before) if value is not None), None)))
     met = {True: "matched", False: "no match yet"}.get(values.pop("matched", None), "")
-    key = {name: value for name, value in as_map(row.key).items() if name != "index" and value not in values.values()}
+    key = {name: value for name, value in row.key.items() if name != "index" and value not in values.values()}
     words = " · ".join(map(say, [*key.values(), *values.values()]))
     return f' class="{MARKS[row.mark]}"', [escape(row.mark), f"{words} <small class='note'>{met}</small>"]

@@ -22,7 +22,6 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import table
 from minispark_stream.lens.view.words import plain, plural
 
@@ -59,8 +58,8 @@ class Places:
     def after(self, told: Sequence[Any], workers: Sequence[str]) -> Places:
         """The places after the tasks of a batch have run."""
         by_worker: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
-        for one in map(as_map, told):
-            by_worker.setdefault((as_int(one.get("partition")) or 0, plain(one.get("worker"))), []).append(one)
+        for one in told:
+            by_worker.setdefault((one.get("partition") or 0, plain(one.get("worker"))), []).append(one)
         met = [_copy(partition, worker, of_worker) for (partition, worker), of_worker in by_worker.items()]
         common = {one.partition for one in met if one.shared}  # one table for all: whatever is older is gone
         old = [
@@ -75,15 +74,15 @@ class Places:
         self, ins: Mapping[str, Any], outs: Mapping[str, Any], workers: Sequence[str], tables: Set[str] = frozenset()
     ) -> Places:  # (4)
         """The places after maintenance has done something for a store. `tables`: those of RocksDB that existed before."""
-        worker, snapshot = plain(outs.get("worker")), as_int(outs.get("snapshot"))
+        worker, snapshot = plain(outs.get("worker")), outs.get("snapshot")
         known = tuple(dict.fromkeys((*workers, worker)))
         store = f", store {plain(ins.get('store'))}" if ins.get("store") not in (None, DEFAULT) else ""
         of = f"of partition {plain(ins.get('partition'))}{store}"
         source = "from its memory" if outs.get("fromMemory") else "read from the files"
         wrote = "" if snapshot is None else f"wrote version {snapshot} {of} whole, {source}"
-        if wrote and (names := as_map(outs.get("tables")).keys()):
+        if wrote and (names := outs.get("tables", {}).keys()):
             wrote += f", with {plural(len(names - tables), 'new table')} and {len(names & tables)} shared"
-        files = plural(len(as_list(outs.get("deleted"))), "file")
+        files = plural(len(outs.get("deleted", ())), "file")
         deleted = f"deleted {files}{f' {of}' if not wrote else ''}" if outs.get("deleted") else ""
         words = ", and ".join(filter(None, [wrote, deleted]))
         return replace(self, workers=known, done=(*self.done, f"{_name(known, worker)} {words}"))
@@ -114,12 +113,12 @@ def _lines(found: Places) -> Iterator[tuple[str, list[str]]]:
 
 
 def _copy(partition: int, worker: str, told: Sequence[Mapping[str, Any]]) -> Copy:  # (2)
-    first = min(as_int(one.get("version")) or 0 for one in told)
+    first = min(one.get("version") or 0 for one in told)
     return Copy(
         partition=partition,
         worker=worker,
-        version=max(as_int(one.get("version")) or 0 for one in told),
-        came=tuple(dict.fromkeys(plain(one.get("came")) for one in told if (as_int(one.get("version")) or 0) == first)),
+        version=max(one.get("version") or 0 for one in told),
+        came=tuple(dict.fromkeys(plain(one.get("came")) for one in told if (one.get("version") or 0) == first)),
         shared=all(one.get("shared") is True for one in told),
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minispark_stream.engine.times import is_window
-from minispark_stream.lens.trace.values import as_int, as_map
+from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.words import clock_words, plain, plural
 from minispark_stream.lens.view.world import OperatorView, StateRow
 
@@ -26,7 +26,7 @@ START = "sessionStartTime"  # in the key of a session
 
 def key_words(row: StateRow) -> str:
     """The key; of a session without its start, which is that of its window."""
-    key = {name: value for name, value in as_map(row.key).items() if name != START}
+    key = {name: value for name, value in row.key.items() if name != START}
     return " ".join(map(plain, key.values())) if key else plain(row.key)
 
 
@@ -47,7 +47,7 @@ def _changed(was: Mapping[str, str] | None, now: Mapping[str, str] | None) -> st
 def _parts(view: OperatorView, row: StateRow, value: Any) -> dict[str, str]:
     """What stands before each part of a value, and its words."""
     columns = as_map(value)
-    sizes = [as_int(as_map(one).get("buffers")) or 0 for one in view.functions]
+    sizes = [one.get("buffers") or 0 for one in view.functions]
     if not columns:
         return {"": plain(value)}
     if sizes and all(sizes) and sum(sizes) <= len(columns):
@@ -59,7 +59,7 @@ def _parts(view: OperatorView, row: StateRow, value: Any) -> dict[str, str]:
             return {"seen, remembered until ": clock_words(micros // 1000)}
         case "globalLimit", [int(rows)]:
             return {"": f"{plural(rows, 'row')} so far"}
-    key = as_map(row.key)
+    key = row.key
     return {f"{name}=": plain(one) for name, one in columns.items() if name not in key or key[name] != one}  # (3)
 
 
@@ -67,7 +67,7 @@ def _aggregated(functions: Sequence[Any], sizes: Sequence[int], columns: Sequenc
     first = len(columns) - sum(sizes)
     windows = [plain(value) for _, value in columns[:first] if is_window(value)]  # (2)
     parts = {"": windows[0]} if windows else {}
-    for function, size in zip(map(as_map, functions), sizes):
+    for function, size in zip(functions, sizes):
         parts[f"{plain(function.get('name'))}: "] = _buffers(function.get("function"), dict(columns[first:first + size]))
         first += size
     return parts

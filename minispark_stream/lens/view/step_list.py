@@ -13,21 +13,15 @@ others its look and its caption. In real-time mode, the offsets are logged when 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from html import escape
 
+from minispark_stream.lens.steps import STEPS
+from minispark_stream.lens.steps.logs import WAL_COMMIT_IN_REAL_TIME
+from minispark_stream.lens.steps.step import Step
 from minispark_stream.lens.trace.recording import Recording, is_real_time
-from minispark_stream.lens.trace.steps import STEPS, Step
 from minispark_stream.lens.view.flow import title
 
 OF_BOTH = ("startQuery", "maintenance")  # a query in micro-batches has them, and so has a continuous one
-LOGGED_AFTERWARDS = replace(
-    STEPS["walCommit"], within="runBatch", says="write down what the batch has read",
-    why=(
-        "In real-time mode, the batch has written its rows already, and only now it is known how far it has read. After a "
-        "crash before this, the rows are read and written again, perhaps with newer ones."
-    ),
-)
 
 
 def steps_of(recordings: Iterable[Recording]) -> Mapping[str, Step]:
@@ -37,7 +31,7 @@ def steps_of(recordings: Iterable[Recording]) -> Mapping[str, Step]:
     if any(map(is_real_time, events)):
         del found["walCommit"]
         later = {name: found.pop(name) for name in ("commitOffsets", "finishTrigger", "maintenance")}
-        found |= {"walCommit": LOGGED_AFTERWARDS, **later}
+        found |= {"walCommit": WAL_COMMIT_IN_REAL_TIME, **later}
     continuous = any(STEPS[event.step].continuous for event in events)
     return {name: step for name, step in found.items() if step.continuous == continuous or name in OF_BOTH}
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from minispark_stream.lens.steps.step import Step
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.steps import Step
 from minispark_stream.lens.view.flow import title
 from minispark_stream.lens.view.merged_walk import Stop
 from minispark_stream.lens.view.sentences import narrate

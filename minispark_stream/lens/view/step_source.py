@@ -20,7 +20,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from minispark_stream.lens.trace.steps import STEPS
+from minispark_stream.lens.steps import STEPS
 
 PACKAGE = Path(__file__).parents[2]
 FOLDERS = ("", "engine/runtime", "engine/state", "extras/continuous")  # where steps happen

@@ -22,10 +22,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import is_rerun
-from minispark_stream.lens.trace.steps import STEPS
-from minispark_stream.lens.trace.values import as_int
 
 BEGINS = -1
 
@@ -109,7 +108,7 @@ def _walk(node: _Node, within: tuple[str, ...] = ()) -> Iterator[tuple[Event, tu
         before, after = [], list(node.children)
     elif step == "addBatch" and node.children:
         yield replace(node.event, outputs={}, duration_ms=0, error=None), within, node.event
-        before, after = sorted(node.children, key=lambda child: -(as_int(child.event.inputs.get("operatorId")) or 0)), []
+        before, after = sorted(node.children, key=lambda child: -(child.event.inputs.get("operatorId") or 0)), []
     elif step == "constructNextBatch":
         before = [c for c in node.children if c.event.step == "latestOffset"]
         after = [c for c in node.children if c.event.step != "latestOffset"]

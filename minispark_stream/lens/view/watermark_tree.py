@@ -23,7 +23,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark
+from minispark_stream.lens.trace.values import at_least_0
 from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, PALE, VIOLET, Sheet
 from minispark_stream.lens.view.words import clock_words, delay_words, short
 
@@ -78,30 +78,29 @@ def tree(recording: Recording) -> Tree | None:
         return None
     tracked = [_events(batch, "updateWatermark") for batch, _ in shown]
     return Tree(
-        nodes, tuple(batch.batch_id for batch, _ in shown), tuple(as_int(ins.get("watermark")) for ins, _ in tracked),
+        nodes, tuple(batch.batch_id for batch, _ in shown), tuple(ins.get("watermark") for ins, _ in tracked),
         str(tracked[-1][0].get("policy") or "min"), len(planned),
     )
 
 
 def _plan(batch: Batch) -> Mapping[str, Any]:
-    return as_map(_events(batch, "queryPlanning")[1].get("tree"))
+    return _events(batch, "queryPlanning")[1].get("tree") or {}
 
 
 def _events(batch: Batch, step: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     found = next((event for event in batch.events if event.step == step), None)
-    return ({}, {}) if found is None else (as_map(found.inputs), as_map(found.outputs))
+    return ({}, {}) if found is None else (found.inputs, found.outputs)
 
 
 def _nodes(plan: Mapping[str, Any], depth: int, batches: Sequence[Batch], counted: dict[str, int]) -> Iterator[Node]:
     """(1) Depth first; `counted` numbers the `withWatermark` nodes of the same column."""
     if depth > DEEPEST:
         return
-    below = [as_map(child) for child in as_list(plan.get("below"))]
     if "operator" in plan:
-        number = as_int(plan.get("operatorId"))
+        number = plan.get("operatorId")
         yield Node("operator", f"{number}: {plan['operator']}", depth, tuple(_operator(batch, number) for batch in batches))
     elif "watermark" in plan:
-        column, delay = str(plan["watermark"]), as_int(plan.get("delayMs")) or 0
+        column, delay = str(plan["watermark"]), plan.get("delayMs") or 0
         place = counted[column] = counted.get(column, -1) + 1
         cells = tuple(_measured(batch, column, place) for batch in batches)
         yield Node("watermark", f"withWatermark {column}, {delay_words(delay)}", depth, cells)
@@ -109,7 +108,7 @@ def _nodes(plan: Mapping[str, Any], depth: int, batches: Sequence[Batch], counte
         yield Node("source", f"source {short(str(plan['source']))}", depth, ())
     else:
         depth -= 1  # a node with several children, such as a union
-    for child in below:
+    for child in plan.get("below", ()):
         yield from _nodes(child, depth + 1, batches, counted)
 
 
@@ -119,17 +118,17 @@ def _operator(batch: Batch, number: int | None) -> Cell | None:
     if ins is None:
         return None
     promises = _output(_plan(batch), number, 0)
-    decides = as_map(ins.get("decides"))  # a trace of older times has the watermarks only
+    decides = ins.get("decides", {})  # a trace of older times has the watermarks only
     late, eviction = decides.get("late_ms", ins.get("watermarkLate")), ins.get("watermarkEviction")
-    evicts = any(ms is not None for ms in as_list(decides.get("leaves_ms", [eviction])))
-    return Cell(as_watermark(late), as_watermark(eviction) if evicts else None, promises)
+    evicts = any(ms is not None for ms in decides.get("leaves_ms", [eviction]))
+    return Cell(at_least_0(late), at_least_0(eviction) if evicts else None, promises)
 
 
 def _output(plan: Mapping[str, Any], number: int | None, depth: int) -> int | None:
     if "operator" in plan and plan.get("operatorId") == number:
-        return as_int(plan.get("output"))
-    children = as_list(plan.get("below")) if depth <= DEEPEST else ()
-    found = (_output(as_map(child), number, depth + 1) for child in children)
+        return plan.get("output")
+    children = plan.get("below", ()) if depth <= DEEPEST else ()
+    found = (_output(child, number, depth + 1) for child in children)
     return next((ms for ms in found if ms is not None), None)
 
 

@@ -26,7 +26,7 @@ from minispark_stream.lens.trace.fates import Fates
 from minispark_stream.lens.trace.holdings import without_window
 from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Recording
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.trace.rows import Time
 from minispark_stream.lens.view.words import row_words
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
@@ -41,8 +41,8 @@ def what_if_data(recording: Recording, found: Fates) -> dict[str, Any] | None:
     if delay is None or size is None or found.batches[0].batch_id != 0:
         return None
     delays, sizes = sorted({0, delay, *DURATIONS}), sorted({size, *DURATIONS})
-    times = [as_int(row["time"]) for batch in found.batches for row in _rows(batch)]
-    if any(time is None or not delays[-1] < time < LAST_TIME for time in times):  # (3)
+    times = [row["time"] for batch in found.batches for row in _rows(batch)]
+    if not all(isinstance(time, int) and delays[-1] < time < LAST_TIME for time in times):  # (3)
         return None
     # (2)
     updates = {e.trigger: measured(e.outputs) for e in recording.events if e.step == "updateWatermark"}
@@ -69,25 +69,27 @@ def _size(found: Fates) -> int | None:
     for batch in found.batches:
         if [(o.operator, o.mode) for o in batch.operators.values()] != [("stateStoreSave", "append")]:
             return None
-        if batch.arrivals is None or as_int(batch.progress.get("numInputRows")) != len(batch.arrivals):
+        if batch.arrivals is None or batch.progress.get("numInputRows") != len(batch.arrivals):
             return None
-        if any(len(as_list(arrival.get("at"))) > 1 for arrival in batch.arrivals):
+        if any(len(arrival.get("at", ())) > 1 for arrival in batch.arrivals):
             return None
-    sizes = {_aligned(as_int(holding.start_ms), as_int(holding.end_ms)) for holding in found.holdings}
+    sizes = {_aligned(holding.start_ms, holding.end_ms) for holding in found.holdings}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _aligned(start: int | None, end: int | None) -> int | None:
+def _aligned(start: Time | None, end: Time | None) -> int | None:
     """The size of a window that begins at a multiple of it."""
-    return end - start if start is not None and end is not None and start < end and start % (end - start) == 0 else None
+    if not isinstance(start, int) or not isinstance(end, int) or start >= end:
+        return None
+    return end - start if start % (end - start) == 0 else None
 
 
 def _rows(batch: BatchFacts) -> list[dict[str, Any]]:
     """The rows that reached the windows: their event time, and the other columns of their key."""
     rows = []
     for arrival in batch.arrivals or ():
-        for at in map(as_map, as_list(arrival.get("at"))):
-            rows.append({"time": arrival.get("time"), "key": row_words(without_window(as_map(at.get("key"))))})
+        for at in arrival.get("at", ()):
+            rows.append({"time": arrival.get("time"), "key": row_words(without_window(at.get("key") or {}))})
     return rows
 
 

@@ -81,7 +81,7 @@ class StateRow:
 
     store: str
     partition: int | None
-    key: Any
+    key: Mapping[str, Any]
     before: Any
     after: Any
     mark: str

@@ -16,8 +16,6 @@ changes of this step.
 
 Example, a windowed count that evicts: state before [12:00 -> 2], after [12:05 -> 1] gives
     StateRow(key 12:00, before 2, after None, mark "-") and StateRow(key 12:05, before None, after 1, mark "+")
-
-Events may come from a file, so shapes are not trusted.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from minispark_stream.engine.checkpointing.recovery import decide
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import has_watermark
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, as_watermark, name_of, state_mark
+from minispark_stream.lens.trace.values import at_least_0, name_of, state_mark
 from minispark_stream.lens.view.state_files import changed
 from minispark_stream.lens.view.walk import Moment, failed, moments
 from minispark_stream.lens.view.world import LogEntry, OperatorView, SourceLogEntry, SourceView, StateRow, WatermarkView, World
@@ -80,16 +78,16 @@ def _after(world: World, event: Event) -> World:
         case "populateStartOffsets":
             return _resumed(world, ins, outs)
         case "latestOffset":
-            return _source(world, ins.get("source"), _read_up_to, ins.get("start"), outs.get("end"), as_list(outs.get("files")))
+            return _source(world, ins.get("source"), _read_up_to, ins.get("start"), outs.get("end"), outs.get("files", ()))
         case "constructNextBatch":
             world = _offsets(world, ins.get("start"), outs.get("end"))
-            return replace(world, watermark=replace(world.watermark, eviction=as_int(outs.get("watermark")), next=None))
+            return replace(world, watermark=replace(world.watermark, eviction=outs.get("watermark"), next=None))
         case "walCommit" if "text" in outs and not outs.get("inMemory"):
             return _newest(replace(world, offset_log=_with(world.offset_log, ins.get("file"), outs.get("text"))))
         case "commitSource":
             return _source(world, ins.get("source"), lambda s, end: replace(s, done=end, changed=True), ins.get("end"))
         case "purge":
-            before = as_int(ins.get("before")) or 0
+            before = ins.get("before") or 0
             kept, commits = (tuple(e for e in log if e.id >= before) for log in (world.offset_log, world.commit_log))
             earlier = min(world.earlier_entries, max(kept[0].id - before, 0) if kept else 0)
             return replace(world, offset_log=kept, commit_log=commits, earlier_entries=earlier)
@@ -98,7 +96,7 @@ def _after(world: World, event: Event) -> World:
         case "getBatch":
             return _source(world, ins.get("source"), _rows_in, outs.get("rows"))
         case "queryPlanning":
-            late, eviction = as_watermark(ins.get("watermarkLate")), as_watermark(ins.get("watermarkEviction"))
+            late, eviction = at_least_0(ins.get("watermarkLate")), at_least_0(ins.get("watermarkEviction"))
             world = replace(world, operators=_operators(world, outs))
             if late is None and eviction is None:
                 return world
@@ -106,22 +104,22 @@ def _after(world: World, event: Event) -> World:
         case "stateOperator":
             return _state(world, event)
         case "addBatch":
-            for name, rows in as_map(outs.get("read")).items():  # in real-time mode
+            for name, rows in outs.get("read", {}).items():  # in real-time mode
                 world = _source(world, name, _rows_in, rows)
             return replace(
-                world, num_rows_out=as_int(outs.get("numOutputRows")),
-                rows_out=tuple(outs["rows"]) if isinstance(outs.get("rows"), (list, tuple)) else None,
+                world, num_rows_out=outs.get("numOutputRows"),
+                rows_out=None if outs.get("rows") is None else tuple(outs["rows"]),
             )
         case "updateWatermark":
-            next_ms = as_int(outs.get("watermark"))
-            changed = next_ms != as_int(ins.get("watermark"))
+            next_ms = outs.get("watermark")
+            changed = next_ms != ins.get("watermark")
             return replace(world, watermark=replace(world.watermark, next=next_ms, measured=measured(outs), changed=changed))
         case "commitOffsets" if not outs.get("inMemory"):
             return replace(world, commit_log=_with(world.commit_log, ins.get("file"), outs.get("text")))
         case "maintenance":
             return _looked_after(world, event)
         case "finishTrigger":
-            return _counted(world, as_map(outs.get("progress")))
+            return _counted(world, outs.get("progress", {}))
     return world
 
 
@@ -153,13 +151,13 @@ def _kept(rows: Sequence[StateRow]) -> tuple[StateRow, ...]:
 
 def _resumed(world: World, ins: Mapping[str, Any], outs: Mapping[str, Any]) -> World:
     """A run begins: of the entries that the logs had before the trace, only the numbers are known."""
-    logged, committed = as_int(ins.get("offsetLog")), as_int(ins.get("commitLog"))
+    logged, committed = ins.get("offsetLog"), ins.get("commitLog")
     if not world.offset_log and logged is not None:
         world = replace(world, offset_log=(LogEntry(logged, None),), earlier_entries=logged)
     if not world.commit_log and committed is not None:
         world = replace(world, commit_log=(LogEntry(committed, None),))
     world = _offsets(world, outs.get("start"), outs.get("end"))
-    watermark = as_int(outs.get("watermark"))
+    watermark = outs.get("watermark")
     return replace(world, watermark=WatermarkView(next=watermark, changed=bool(watermark)))
 
 
@@ -182,7 +180,7 @@ def _newest(world: World) -> World:
 
 
 def _offsets(world: World, start: Any, end: Any) -> World:
-    start, end = as_map(start), as_map(end)
+    start, end = start or {}, end or {}
     known = {s.name: s for s in world.sources}
     for name in dict.fromkeys((*start, *end)):
         source = known.get(name, SourceView(name))
@@ -209,19 +207,19 @@ def _read_up_to(source: SourceView, start: Any, end: Any, files: Sequence[Any]) 
 
 
 def _rows_in(source: SourceView, rows: Any) -> SourceView:
-    return replace(source, rows=tuple(rows) if isinstance(rows, (list, tuple)) else None, changed=True)
+    return replace(source, rows=None if rows is None else tuple(rows), changed=True)
 
 
 def _counted(world: World, progress: Mapping[str, Any]) -> World:
-    counts = [as_int(as_map(s).get("numInputRows")) for s in as_list(progress.get("sources"))]
+    counts = [s.get("numInputRows") for s in progress.get("sources", ())]
     numbered = zip(world.sources, [*counts, *([None] * len(world.sources))])
     return replace(world, sources=tuple(replace(s, num_rows=count) for s, count in numbered))
 
 
 def _operators(world: World, outs: Mapping[str, Any]) -> tuple[OperatorView, ...]:
     known = {o.operator_id: o for o in world.operators}
-    for operator in map(as_map, as_list(outs.get("operators"))):
-        operator_id = as_int(operator.get("operatorId"))
+    for operator in outs.get("operators", ()):
+        operator_id = operator.get("operatorId")
         if operator_id is not None and operator_id not in known:
             known[operator_id] = OperatorView(operator_id, str(operator.get("operator")))
     return tuple(known[i] for i in sorted(known))
@@ -229,21 +227,19 @@ def _operators(world: World, outs: Mapping[str, Any]) -> tuple[OperatorView, ...
 
 def _state(world: World, event: Event) -> World:
     ins, outs = event.inputs, event.outputs
-    operator_id, version = as_int(ins.get("operatorId")) or 0, as_int(ins.get("version"))
+    operator_id, version = ins.get("operatorId") or 0, ins.get("version")
     before = next((o for o in world.operators if o.operator_id == operator_id), OperatorView(operator_id, ""))
-    rows = None
-    if isinstance(outs.get("after"), (list, tuple)):
-        rows = state_changes(*(as_list(outs.get(name)) for name in ("before", "after", "between")))
+    rows = state_changes(*(outs.get(name, ()) for name in ("before", "after", "between"))) if "after" in outs else None
     view = OperatorView(
         operator_id=operator_id,
         operator=str(ins.get("operator")),
         version=None if version is None else version + 1,
-        metrics=as_map(outs.get("metrics")),
+        metrics=outs.get("metrics", {}),
         rows=rows,
         changed=True,
-        num_rows=as_int(outs.get("rows")),
-        functions=tuple(as_list(ins.get("functions"))),
-        places=before.places.after(as_list(outs.get("where")), _workers(world)),
+        num_rows=outs.get("rows"),
+        functions=tuple(ins.get("functions", ())),
+        places=before.places.after(outs.get("where", ()), _workers(world)),
         files={**before.files, **changed(before.files, event)},
     )
     others = [o for o in world.operators if o.operator_id != operator_id]
@@ -251,7 +247,7 @@ def _state(world: World, event: Event) -> World:
 
 
 def _looked_after(world: World, event: Event) -> World:
-    operator_id = as_int(event.inputs.get("operatorId")) if "worker" in event.outputs else None  # else it is an old trace
+    operator_id = event.inputs.get("operatorId") if "worker" in event.outputs else None  # else it is an old trace
     return replace(world, operators=tuple(
         o.looked_after(event, _workers(world)) if o.operator_id == operator_id else o for o in world.operators
     ))
@@ -273,7 +269,7 @@ def state_changes(before: Sequence[Any], after: Sequence[Any], between: Sequence
         if identity in put and now is None:
             mark = "+-" if was is None else "~-"
         rows.append(StateRow(
-            str(row.get("store") or "default"), as_int(row.get("partition")), row.get("key"),
+            str(row.get("store") or "default"), row.get("partition"), row.get("key") or {},
             None if was is None else was.get("value"), None if now is None else now.get("value"), mark,
             put[identity].get("value") if mark in ("+-", "~-") else None,
         ))
@@ -284,11 +280,11 @@ def _identified(rows: Sequence[Any]) -> dict[tuple[str, int, str, int], Mapping[
     """Rows by what identifies them. For a join, it is not the place: the last row of a key takes that of a removed one."""
     found: dict[tuple[str, int, str, int], Mapping[str, Any]] = {}
     alike: Counter[tuple[str, int, str]] = Counter()
-    for row in map(as_map, rows):
+    for row in rows:
         store, key, value = str(row.get("store") or "default"), row.get("key"), row.get("value")
         if store.endswith(join_stores.VALUES) and isinstance(key, Mapping) and isinstance(value, Mapping):
             key = [list(key.values())[:-1], {name: part for name, part in value.items() if name != "matched"}]
-        name = store, as_int(row.get("partition")) or 0, name_of(key)
+        name = store, row.get("partition") or 0, name_of(key)
         found[(*name, alike[name])] = row
         alike[name] += 1
     return found

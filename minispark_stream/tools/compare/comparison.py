@@ -27,7 +27,7 @@ import pandas as pd
 
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.trace.values import as_list, without_values
+from minispark_stream.lens.trace.values import without_values
 from minispark_stream.lens.view import flow
 from minispark_stream.lens.view.page import page
 from minispark_stream.lens.view.words import clip, plural, printable
@@ -155,7 +155,7 @@ class Comparison:
     def _notes(self) -> list[str]:
         """What an agreement does not prove, in sentences."""
         read = [e for e in self.model.trace.events if e.step == "getBatch" and e.batch_id == 0 and e.outputs.get("files")]
-        empty = {name: None for e in read for name in without_values(as_list(e.outputs.get("rows")))}
+        empty = {name: None for e in read for name in without_values(e.outputs.get("rows") or ())}
         wrong = "in every row of the first batch: if the files have values there, the schema has another type for them."
         return [f"{name} is null {wrong}" for name in empty]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.fates import KEPT, LATE, PASSED, Fates, fates
 from minispark_stream.lens.trace.trace import Trace
-from minispark_stream.lens.trace.values import as_int, as_list, as_map, name_of
+from minispark_stream.lens.trace.values import name_of
 from minispark_stream.lens.view.words import plural, row_words, short_clock
 
 Row = Mapping[str, Any]
@@ -67,7 +67,7 @@ class Outcome:
     def held(self) -> int:
         """The number of state rows at the end."""
         progress = self.trace.batches[-1].progress if self.trace.batches else {}
-        return sum(as_int(as_map(o).get("numRowsTotal")) or 0 for o in as_list(progress.get("stateOperators")))
+        return sum(o.get("numRowsTotal") or 0 for o in progress.get("stateOperators", ()))
 
     @property
     def watermark_ms(self) -> int | None:
@@ -90,7 +90,7 @@ def outcome(
     """The outcome of a run in an output mode; `batches` are the rows that the sink received in each batch."""
     every = [Result(batch_id, row) for batch_id, rows in sorted(batches.items()) for row in rows]
     by_key = (fate for fate in fates(trace).rows if fate.operator is not None and fate.operator.keeps != "rows")  # not a join
-    keys = {name for fate in by_key for name in as_map(fate.at.get("key"))}  # (2)
+    keys = {name for fate in by_key for name in (fate.at.get("key") or {})}  # (2)
     key = tuple(column for column in columns if column in keys)
     key = key or tuple(column for column in columns if not any(_is_number(result.row[column]) for result in every))
     if mode == "complete":  # (1)

@@ -19,7 +19,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import log_offset, names_of_batch
 from minispark_stream.engine.times import iso_ms
-from minispark_stream.lens.trace.values import as_int, as_map, entry_metadata
+from minispark_stream.lens.trace.values import entry_metadata
 from minispark_stream.tools.compare.spark_zips import read_zips
 from minispark_stream.tools.reports import plain
 
@@ -53,22 +53,22 @@ class SparkBatch:
     @property
     def rerun(self) -> bool:
         """Whether an earlier run had logged the batch but not finished it."""
-        took = as_map(self.progress.get("durationMs"))
+        took = self.progress.get("durationMs", {})
         return not self.is_real_time and "addBatch" in took and "walCommit" not in took
 
     @property
     def watermark_ms(self) -> int | None:
         """The watermark that the batch ran under."""
-        logged = as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchWatermarkMs"))
-        return iso_ms(as_map(self.progress.get("eventTime")).get("watermark")) if logged is None else logged
+        logged = entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchWatermarkMs")
+        return iso_ms(self.progress.get("eventTime", {}).get("watermark")) if logged is None else logged
 
     @property
     def timestamp_ms(self) -> int | None:
-        return as_int(entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchTimestampMs"))
+        return entry_metadata(self.logs.get(f"offsets/{self.batch_id}")).get("batchTimestampMs")
 
     @property
     def next_watermark_ms(self) -> int | None:
-        return as_int(entry_metadata(self.logs.get(f"commits/{self.batch_id}")).get("nextBatchWatermarkMs"))
+        return entry_metadata(self.logs.get(f"commits/{self.batch_id}")).get("nextBatchWatermarkMs")
 
 
 def named_sources(progress: Mapping[str, Any], names: Sequence[str]) -> Sources:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION_IN_REAL_TIME
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.tools.inspection.held import Held
 from minispark_stream.tools.inspection.inputs import join_types
 from minispark_stream.tools.inspection.report import CheckpointReport
@@ -35,18 +34,36 @@ def shifts(events: Iterable[Event]) -> Shifts:
     now_ms = None
     for event in events:
         if event.step == "queryPlanning":
-            now_ms = as_int(event.inputs.get("watermarkEviction"))
+            now_ms = event.inputs.get("watermarkEviction")
         elif event.step == "stateOperator" and now_ms is not None:
-            for side, ms in enumerate(as_list(as_map(event.inputs.get("decides")).get("leaves_ms"))):
+            for side, ms in enumerate(event.inputs.get("decides", {}).get("leaves_ms", ())):
                 if ms is not None:
-                    found[as_int(event.inputs.get("operatorId")) or 0, side] = ms - now_ms
+                    found[event.inputs.get("operatorId") or 0, side] = ms - now_ms
     return found
 
 
 def joins(events: Iterable[Event]) -> Mapping[int, str]:
     """The type of each join, by the number of its operator."""
-    decided = ((as_int(e.inputs.get("operatorId")), as_map(e.inputs.get("decides")).get("join_type")) for e in events)
+    decided = ((e.inputs.get("operatorId"), e.inputs.get("decides", {}).get("join_type")) for e in events)
     return {number: str(kind) for number, kind in decided if number is not None and kind}
+
+
+class Known(NamedTuple):
+    """What a query tells of itself; None and empty values are not known.
+
+    The fields are those of `engine.jvm.queries.SparkQuery`. `watermarks` is what each `withWatermark` has measured, by its id
+    in the plan; `interval_ms` that of a processing-time trigger; `real_time_ms` how long a batch of real-time mode lasts; and
+    `sink` the class of the sink.
+    """
+
+    checkpoint: str | None = None
+    output_mode: str | None = None
+    plan: str = ""
+    source_names: tuple[str, ...] = ()
+    watermarks: Mapping[str, int | None] = {}
+    interval_ms: int = 0
+    real_time_ms: int = 0
+    sink: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,13 +97,13 @@ class Asked:
     def watermark_ms(self) -> int | None:
         """The watermark of the next batch: the greatest that the commits and the reports have."""
         batches = self.report.batches if self.report is not None else ()
-        told = [iso_ms(as_map(p.get("eventTime")).get("watermark")) for p in self.progress]
+        told = [iso_ms(p.get("eventTime", {}).get("watermark")) for p in self.progress]
         return max((ms for ms in [*(b.next_watermark_ms for b in batches), *told] if ms is not None), default=None)
 
     @property
     def last_times(self) -> Mapping[str, Any]:
         """The watermark and the event times of the last report; empty if the query has no watermark."""
-        return as_map(self.progress[-1].get("eventTime")) if self.progress else {}
+        return self.progress[-1].get("eventTime", {}) if self.progress else {}
 
     @property
     def batch_ms(self) -> int | None:
@@ -98,7 +115,7 @@ class Asked:
     @property
     def is_real_time(self) -> bool:
         """Whether the query is known to run, or to have run, in real-time mode."""
-        operators = [as_map(one).get("operatorName") for p in self.progress[-1:] for one in as_list(p.get("stateOperators"))]
+        operators = [one.get("operatorName") for p in self.progress[-1:] for one in p.get("stateOperators", ())]
         if not self.progress and self.report is not None:
             operators += [one.name for one in self.report.operators]
         return self.real_time_ms > 0 or AGGREGATION_IN_REAL_TIME in operators
@@ -106,7 +123,7 @@ class Asked:
     @property
     def sources(self) -> Sequence[Any]:
         if self.progress:
-            return as_list(self.progress[-1].get("sources"))
+            return self.progress[-1].get("sources", ())
         return self.report.sources if self.report is not None else ()
 
     def needed_ms(self, held: Held) -> float:

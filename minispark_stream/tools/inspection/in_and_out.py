@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from minispark_stream.engine.times import iso_ms
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import delay_words, duration_words, number, offset_words, plural, short, time_words
 from minispark_stream.tools.inspection.asked import Asked
 from minispark_stream.tools.inspection.plan_text import folders, removing
@@ -31,7 +30,7 @@ FOREACH_BATCH = "ForeachBatchSink"  # as progress reports call it
 
 def in_and_out(asked: Asked) -> Iterator[tuple[str, str]]:  # (1)
     """The batches that ran, the rows that they have read and emitted, and what waits to be read."""
-    batches = [p for p in asked.progress if "addBatch" in as_map(p.get("durationMs"))]
+    batches = [p for p in asked.progress if "addBatch" in p.get("durationMs", {})]
     if batches:
         yield from _reported(asked, batches)
     elif asked.progress and asked.report is None:
@@ -60,14 +59,14 @@ def _logged(asked: Asked) -> str:
 
 
 def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    rows_in = sum(as_int(p.get("numInputRows")) or 0 for p in batches)
-    counts = [as_int(as_map(p.get("sink")).get("numOutputRows")) for p in batches]
+    rows_in = sum(p.get("numInputRows") or 0 for p in batches)
+    counts = [p.get("sink", {}).get("numOutputRows") for p in batches]
     rows_out = "not reported by the sink"
     if all(count is not None and count >= 0 for count in counts):
         rows_out = number(sum(count or 0 for count in counts))
     first, last = batches[0].get("batchId"), batches[-1].get("batchId")
     which = f"batch {last}" if first == last else f"batches {first} to {last}"
-    by_function = str(as_map(batches[-1].get("sink")).get("description")) == FOREACH_BATCH
+    by_function = str(batches[-1].get("sink", {}).get("description")) == FOREACH_BATCH
     again = " (each counts again whenever the function of foreachBatch reads its batch)" if by_function and rows_in else ""
     mode = f"; output mode {asked.mode}" if asked.mode else ""
     yield "batches", f"{which}: {plural(rows_in, 'row')} in{again}, rows out: {rows_out}{mode}"
@@ -75,7 +74,7 @@ def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tu
         yield "took", _took(batches[-1])
         if after := batches[-1].get(CUT_OFF):
             yield "cut off", f"what the report says after {after} is missing"
-    sources = [as_map(source) for source in as_list(batches[-1].get("sources"))]  # (2)
+    sources = batches[-1].get("sources", ())  # (2)
     for source in sources if not asked.is_real_time else ():  # there, `latestOffset` is from the beginning of the batch
         end, latest = source.get("endOffset"), source.get("latestOffset")
         if latest not in (None, "null", end):
@@ -87,13 +86,13 @@ def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tu
 
 def _is_idle(progress: Sequence[Mapping[str, Any]]) -> bool:
     """Whether no source had anything new in the time of these reports."""
-    sources = [as_map(source) for p in progress for source in as_list(p.get("sources"))]
+    sources = [source for p in progress for source in p.get("sources", ())]
     return bool(sources) and all(source.get("startOffset") == source.get("endOffset") for source in sources)
 
 
 def _took(report: Mapping[str, Any]) -> str:
     """How long a batch took, and its phases of at least a tenth of that."""
-    took = {str(name): as_int(ms) or 0 for name, ms in as_map(report.get("durationMs")).items()}
+    took = dict(report.get("durationMs", {}))
     whole_ms = took.pop("triggerExecution", sum(took.values()))
     longest = sorted(((ms, name) for name, ms in took.items() if ms * 10 >= whole_ms), reverse=True)
     parts = ", ".join(f"{name} {duration_words(ms)}" for ms, name in longest)
@@ -104,7 +103,7 @@ def _no_row(asked: Asked, batches: Sequence[Mapping[str, Any]], by_function: boo
     """Why no row was counted, although batches ran."""
     if _is_idle(batches):
         return "no row has arrived: no source had anything new"
-    first = [as_map(source) for source in as_list(batches[0].get("sources"))]
+    first = batches[0].get("sources", ())
     if len(batches) == 1 and any(one.get("startOffset") is None and "Kafka" in str(one.get("description")) for one in first):
         unless = "unless startingOffsets says earliest"
         return f"this is the first batch, and a stream of Kafka begins at the end of its topics, {unless}"
@@ -121,8 +120,8 @@ def dropped(progress: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     late: dict[str, int] = {}
     batches = []
     for report in progress:
-        for operator in map(as_map, as_list(report.get("stateOperators"))):
-            count = as_int(operator.get("numRowsDroppedByWatermark")) or 0
+        for operator in report.get("stateOperators", ()):
+            count = operator.get("numRowsDroppedByWatermark") or 0
             name = str(operator.get("operatorName"))
             if count:
                 late[name] = late.get(name, 0) + count

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from minispark_stream.lens.trace.values import as_list, as_map
 from minispark_stream.tools.inspection.plan_text import below, nodes
 
 UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
@@ -30,7 +29,7 @@ def named_inputs(measured: Sequence[Any], tree: Mapping[str, Any]) -> Iterator[M
     of_column: dict[str, list[Sequence[str]]] = {}
     for column, sources in _watermarks(tree):
         of_column.setdefault(column, []).append(sources)
-    for one in map(as_map, measured):
+    for one in measured:
         known = of_column.get(str(one.get("node")), [])
         yield {**one, "sources": known.pop(0) if known else ()}
 
@@ -67,12 +66,12 @@ def _watermarks(tree: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
     """Column and sources of each `withWatermark` of a plan, from left to right."""
     if "watermark" in tree:
         yield str(tree["watermark"]), [re.sub(r"^\d+: ", "", name) for name in _sources(tree)]
-    for child in map(as_map, as_list(tree.get("below"))):
+    for child in tree.get("below", ()):
         yield from _watermarks(child)
 
 
 def _sources(tree: Mapping[str, Any]) -> Iterator[str]:
     if "source" in tree:
         yield str(tree["source"])
-    for child in map(as_map, as_list(tree.get("below"))):
+    for child in tree.get("below", ()):
         yield from _sources(child)

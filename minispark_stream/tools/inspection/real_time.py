@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minispark_stream.lens.trace.values import as_int
 from minispark_stream.lens.view.words import delay_words
 from minispark_stream.tools.inspection.asked import Asked
 
@@ -49,5 +48,5 @@ def in_real_time(asked: Asked) -> Iterator[tuple[str, str]]:
 def _next(asked: Asked) -> int:
     """The batch after the last one that has ended."""
     committed = [batch.batch_id for batch in asked.report.batches if batch.committed] if asked.report is not None else []
-    reported = [as_int(report.get("batchId")) for report in asked.progress]
+    reported = [report.get("batchId") for report in asked.progress]
     return max((number for number in (*committed, *reported) if number is not None), default=-1) + 1

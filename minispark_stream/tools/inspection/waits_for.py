@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from minispark_stream.engine.times import iso_ms
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.words import clock_words, delay_words, short, time_words
 from minispark_stream.tools.inspection.asked import Asked
 from minispark_stream.tools.inspection.findings import ahead_of_the_clock
@@ -71,8 +70,8 @@ def _limited(most: int | None, passed: int) -> str:
 
 def _no_event_time(asked: Asked) -> Iterator[tuple[str, str]]:
     """Whether rows were read, and none of them had an event time. (Spark measures a null as the beginning of 1970.)"""
-    times = [as_map(p.get("eventTime")) for p in asked.progress]
-    read = sum(as_int(p.get("numInputRows")) or 0 for p in asked.progress)
+    times = [p.get("eventTime", {}) for p in asked.progress]
+    read = sum(p.get("numInputRows") or 0 for p in asked.progress)
     if not asked.inputs or not read or asked.watermark_ms or any(iso_ms(one.get("max")) for one in times):
         return
     columns = " and ".join(dict.fromkeys(str(one.get("node")) for one in asked.inputs))
@@ -139,7 +138,7 @@ def _waits_for(asked: Asked, first: Held | None, now_ms: int | None) -> Iterator
             "earlier watermark, and only a trace says how much earlier"
         )
         return
-    delay_ms = as_int(asked.inputs[0].get("delayMs")) if len(asked.inputs) == 1 else first.delay_ms
+    delay_ms = asked.inputs[0].get("delayMs") if len(asked.inputs) == 1 else first.delay_ms
     if delay_ms is not None or asked.inputs:
         is_last = asked.report is None or first.operator.operator_id == min(one.operator_id for one in asked.report.operators)
         then = _comes_out(asked, emits) if is_last else "passes it on to the next operator, which may keep it, too"
@@ -163,8 +162,8 @@ def _clock(asked: Asked, timer: Held) -> str:
 def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
     """(2) Which rows would move the watermark to the point at which something is evicted."""
     if len(asked.inputs) > 1 and not _takes_the_greatest(asked):
-        behind = [one for one in asked.inputs if (as_int(one.get("watermark")) or 0) < needed_ms]
-        times = [time_words(needed_ms + (as_int(one.get("delayMs")) or 0)) for one in behind]
+        behind = [one for one in asked.inputs if (one.get("watermark") or 0) < needed_ms]
+        times = [time_words(needed_ms + (one.get("delayMs") or 0)) for one in behind]
         rows = " and ".join(f"of {time} or later on {_input(one)}" for time, one in zip(times, behind))
         return f"rows with an event time {rows}: {clock_words(needed_ms)} and its delay. The batch after them"
     if len(asked.sources) > 1 and len(asked.inputs) != 1:  # the state has one delay, but does not say of which input
@@ -182,7 +181,7 @@ def _would_help(asked: Asked, delay_ms: int, needed_ms: float) -> str:
 
 def _input(one: Mapping[str, Any]) -> str:
     """An input by its source, which the plan names, or by its column."""
-    names = [short(str(name)) for name in as_list(one.get("sources"))]
+    names = [short(str(name)) for name in one.get("sources", ())]
     return f"the input {' and '.join(names)}" if names else f"the input with the event time {one.get('node')}"
 
 
@@ -195,7 +194,7 @@ def _holds_back(asked: Asked) -> Iterator[str]:
     """(2) Which input has the smallest watermark; if this was not recorded, which source has delivered no row."""
     if _takes_the_greatest(asked):
         return
-    own = [as_int(one.get("watermark")) for one in asked.inputs]
+    own = [one.get("watermark") for one in asked.inputs]
     if len(own) > 1 and any("watermark" in one for one in asked.inputs):
         if len(set(own)) == 1:
             return
@@ -207,7 +206,7 @@ def _holds_back(asked: Asked) -> Iterator[str]:
         return
     if len(asked.sources) < 2:
         return
-    for i, source in enumerate(map(as_map, asked.sources) if asked.progress else ()):
-        if all((as_int(as_map(as_list(p.get("sources"))[i]).get("numInputRows")) or 0) == 0 for p in asked.progress):
+    for i, source in enumerate(asked.sources if asked.progress else ()):
+        if not any(p["sources"][i].get("numInputRows") for p in asked.progress):
             name = short(str(source.get("description")))
             yield f"{name}: it has delivered no row in these batches, and the smallest watermark counts"

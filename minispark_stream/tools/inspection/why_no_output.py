@@ -23,10 +23,9 @@ from html import escape
 from typing import Any
 
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
 from minispark_stream.lens.view.style import CSS, table
 from minispark_stream.lens.view.words import one_line, plural
-from minispark_stream.tools.inspection.asked import GONE, Asked, joins, shifts
+from minispark_stream.tools.inspection.asked import GONE, Asked, Known, joins, shifts
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.held import held_by
 from minispark_stream.tools.inspection.in_and_out import dropped, in_and_out
@@ -110,8 +109,8 @@ def _unknown(asked: Asked) -> str:
 
 def _nothing(asked: Asked) -> str:
     if asked.report is None:
-        operators = [as_map(one) for p in asked.progress[-1:] for one in as_list(p.get("stateOperators"))]
-        counts = [f"{plural(as_int(one.get('numRowsTotal')), 'row')} in {one.get('operatorName')}" for one in operators]
+        operators = [one for p in asked.progress[-1:] for one in p.get("stateOperators", ())]
+        counts = [f"{plural(one.get('numRowsTotal'), 'row')} in {one.get('operatorName')}" for one in operators]
         if counts:
             last = f"the last report says {' and '.join(counts)}"
             return f"not known row by row, because the checkpoint {asked.no_report}: {last}"
@@ -120,43 +119,36 @@ def _nothing(asked: Asked) -> str:
     return f"nothing: the state of {' and of '.join(names)} is empty" if names else "nothing: the checkpoint has no state"
 
 
-def explain_query(
-    query: Any, checkpoint: str | None, mode: str | None, events: Sequence[Event] = (), plan: str = "",
-    measured: Mapping[str, int | None] | None = None, interval_ms: int = 0, real_time_ms: int = 0, sink: str = "",
-) -> OutputExplanation:
+def explain_query(query: Any, known: Known, events: Sequence[Event] = ()) -> OutputExplanation:
     """Why a query, which is anything with PySpark's `recentProgress`, `exception()`, `isActive` and `status`, has no output.
 
     Args:
-        events: its trace.
-        plan: its analysed plan as Spark prints it.
-        measured: what each `withWatermark` has measured, by its id in the plan, if there is no trace.
-        interval_ms: that of a processing-time trigger.
-        real_time_ms: how long a batch of a query in real-time mode lasts.
-        sink: the class of the sink.
+        known: what else is known about it.
+        events: its trace, if there is one; it says what each `withWatermark` has measured.
     """
     error = query.exception()
     try:
-        report = None if checkpoint is None else inspect(checkpoint)
+        report = None if known.checkpoint is None else inspect(known.checkpoint)
     except (FileNotFoundError, ValueError):  # nothing has been written yet, or it was a temporary directory
         report = None
     updates = [e.outputs for e in events if e.step == "updateWatermark"]
-    trees = [as_map(e.outputs.get("tree")) for e in events if e.step == "queryPlanning"]
-    operators = as_list(updates[-1].get("operators")) if updates else ()
-    inputs = named_inputs(operators, trees[-1] if trees else {}) if operators else planned_inputs(plan, measured)
+    trees = [e.outputs.get("tree") or {} for e in events if e.step == "queryPlanning"]
+    measured = updates[-1].get("operators", ()) if updates else ()
+    of_trace = measured and named_inputs(measured, trees[-1] if trees else {})
     return explain(Asked(
         report=report,
-        no_report=GONE if checkpoint is not None else NOT_GIVEN,
+        no_report=NOT_GIVEN if known.checkpoint is None else GONE,
         progress=[plain(one) for one in query.recentProgress],
-        mode=mode and mode.lower(),
-        inputs=list(inputs),
+        mode=known.output_mode and known.output_mode.lower(),
+        inputs=list(of_trace or planned_inputs(known.plan, known.watermarks)),
         shifts=shifts(events),
         joins=joins(e for e in events if e.step == "stateOperator"),
-        plan=plan,
+        plan=known.plan,
         error=None if error is None else str(error).split("\n")[0],
         is_active=query.isActive,
-        real_time_ms=real_time_ms,
-        sink=sink,
-        interval_ms=interval_ms if query.status["message"] == "Waiting for next trigger" else 0,
+        real_time_ms=known.real_time_ms,
+        sink=known.sink,
+        interval_ms=known.interval_ms if query.status["message"] == "Waiting for next trigger" else 0,
     ))
 
 

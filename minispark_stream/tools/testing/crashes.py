@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from minispark_stream.engine.observer import Ended, Observer
-from minispark_stream.lens.trace.steps import STEPS
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.lens.view.words import perhaps
 from minispark_stream.tools.compare.engine_run import cause_of
 

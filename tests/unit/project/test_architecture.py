@@ -67,17 +67,20 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "extras": (),
     # -- the lens: pictures of what has run ----------------------------------------------------------------------
     "lens.trace": ("engine.times", "engine.observer"),  # a recorded query as data
+    "lens.view.words": ("engine.times",),  # the values of a trace in words
+    "lens.steps": ("lens.trace", "lens.view.words", "engine.checkpointing"),  # what each step is, has and says; needs no JVM
     "lens.recording": (  # the observer that makes a trace of what the engine tells it
         "lens.trace", "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state",
         "engine.checkpointing", "engine.jvm", "engine.observer",
     ),
-    "lens.view": ("lens.trace", "engine.checkpointing", "engine.state", "engine.times"),  # what a restart runs, and which files it reads
-    "lens.trace.trace": ("lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
+    "lens.view": ("lens.steps", "lens.trace", "lens.view.words", "engine.checkpointing", "engine.state", "engine.times"),  # what a restart runs, and which files it reads
+    "lens.trace.saved": ("lens.steps", "lens.trace"),  # a trace from a file is checked against its steps
+    "lens.trace.trace": ("lens.trace.saved", "lens.trace", "lens.view"),  # the trace as its user holds it, with the way to its pictures
     "lens": (),
     "tools.pasted_text": ("engine.checkpointing",),
     "tools.reports": ("lens.trace", "tools.pasted_text", "engine.checkpointing"),  # progress reports that were saved; needs no JVM
     "tools.inspection": (  # what is in a checkpoint; needs no JVM
-        "tools.reports", "tools.pasted_text", "extras.rocksdb", "lens.view", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
+        "tools.reports", "tools.pasted_text", "extras.rocksdb", "lens.view", "lens.view.words", "lens.trace", "engine.state", "engine.checkpointing", "engine.times",
     ),
     "tools.what_runs": ("engine.spark_versions",),
     "tools.requirements": (),
@@ -111,44 +114,44 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "low_latency_memory_stream": ("session", "extras.real_time", "extras.jvm", "engine.sources"),
     # -- the tools ----------------------------------------------------------------------------------------------
-    "tools.held_query": ("tools.reports", "streaming_query", "engine.jvm", "engine.spark_versions"),  # of any Spark
+    "tools.held_query": ("tools.inspection", "tools.reports", "streaming_query", "engine.jvm", "engine.spark_versions"),  # of any Spark
     "tools.explanation": ("tools.inspection", "tools.held_query", "tools.reports"),
     "tools.compare": (
-        "tools.held_query", "tools.reports", "tools.cause", "engine.spark_versions", "lens.view", "lens.trace.trace", "lens.trace",
+        "tools.held_query", "tools.reports", "tools.cause", "engine.spark_versions", "lens.view", "lens.view.words", "lens.trace.trace", "lens.trace",
         "extras.rocksdb", "engine.runtime", "engine.state", "engine.checkpointing",
         "session", "streaming_query", "engine.jvm", "engine.times",
     ),
     "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
-        "tools.explanation", "tools.compare", "tools.inspection", "tools.held_query", "tools.cause", "engine.spark_versions", "lens.view", "lens.trace.trace", "lens.trace",
+        "tools.explanation", "tools.compare", "tools.inspection", "tools.held_query", "tools.cause", "engine.spark_versions", "lens.steps", "lens.view", "lens.view.words", "lens.trace.trace", "lens.trace",
         "engine.checkpointing", "session", "engine.jvm", "engine.clock", "engine.observer",
     ),
     "testing": ("tools.testing", "tools.cause"),
     "tools.symptoms": ("tools.inspection", "tools.reports"),
-    "tools.operations": ("tools.inspection", "lens.view", "engine.state", "engine.checkpointing"),  # needs no JVM
+    "tools.operations": ("tools.inspection", "lens.view", "lens.view.words", "engine.state", "engine.checkpointing"),  # needs no JVM
     "tools.monitoring": ("tools.inspection", "engine.checkpointing", "engine.gauges", "engine.times"),  # needs no JVM
     "tools.operations.check": (  # what the engine would do with a query
-        "session", "readwriter", "registry", "streaming_query_manager", "streaming_query", "tools.inspection", "lens.view",
+        "session", "readwriter", "registry", "streaming_query_manager", "streaming_query", "tools.inspection", "lens.view", "lens.view.words",
         "engine.runtime", "engine.operators", "engine.sources", "engine.sinks", "engine.plan", "engine.state",
         "engine.checkpointing", "engine.jvm", "engine.observer", "engine.spark_versions",
     ),
     "tools.flights": (),
     "tools.course": (),
-    "tools.demo": ("tools.compare", "tools.flights", "lens.trace.trace", "lens.trace", "session"),
+    "tools.demo": ("tools.compare", "tools.flights", "lens.steps", "lens.trace.trace", "lens.trace", "session"),
     "tools.preflight": ("tools.compare", "tools.demo", "tools.flights"),
-    "tools.play": ("lens.view",),
-    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.requirements", "tools.course", "tools.play", "tools.inspection", "tools.operations", "tools.operations.check", "tools.monitoring", "tools.symptoms", "lens.view"),
+    "tools.play": ("lens.view", "lens.view.words",),
+    "tools.cli": ("tools.demo", "tools.cause", "tools.doctor", "tools.requirements", "tools.course", "tools.play", "tools.inspection", "tools.operations", "tools.operations.check", "tools.monitoring", "tools.symptoms", "lens.view", "lens.view.words"),
     "tools": (),
     "__main__": ("tools.cli",),
     "__init__": (
         "engine.spark_versions", "tools.cause", "session", "registry", "low_latency_memory_stream", "tools.compare", "tools.inspection",
-        "tools.operations", "tools.operations.check", "tools.monitoring", "tools.explanation", "lens.view",
+        "tools.operations", "tools.operations.check", "tools.monitoring", "tools.explanation", "lens.view", "lens.view.words",
     ),
     "worker_daemon": ("session",),
 }
 ENGINE = tuple(name for name in MAY_IMPORT if name.startswith("engine"))
 WITHOUT_A_JVM = (
-    "engine.clock", "engine.checkpointing", "engine.state", "extras.rocksdb", "extras.rpc", "lens.trace", "lens.view", "tools.inspection", "tools.operations",
-    "tools.monitoring", "tools.doctor",
+    "engine.clock", "engine.checkpointing", "engine.state", "extras.rocksdb", "extras.rpc", "lens.trace", "lens.steps", "lens.view", "tools.inspection", "tools.operations",
+    "tools.monitoring"
 )
 
 # State of the whole process: what a module has that changes while the process runs.
@@ -185,6 +188,7 @@ CACHES = {  # functions whose answers are kept for the whole process; all bounde
     "engine.jvm.scala._nil": "one object for each JVM",
     "engine.operators.instance_metrics._scala_order": "the last 100 sets of names, each a query's",
     "engine.operators.worker_tuning._sockets": "the sockets that a worker has open in its first task",
+    "lens.trace.shapes._entries": "the entries of the shapes that steps declare",
     "lens.trace.query_lines.calls_of_a_query": "the calls in the texts of the last 32 queries",
     "lens.trace.written._parsed": "the trees of the last 8 files and cells in which queries were started",
     "lens.view.measure.text_width": "the widths of the last 4,096 lines that were drawn",
@@ -250,7 +254,7 @@ def test_the_table_of_arrows_is_complete_and_has_no_circle():
     for name in names:
         reached[name] |= {far for near in reached[name] for far in reached[near]}
     for name in WITHOUT_A_JVM:
-        assert "jvm" not in reached[name], f"{name} must need no JVM"
+        assert "engine.jvm" not in reached[name], f"{name} must need no JVM"
     for name in ENGINE:
         assert reached[name] <= set(ENGINE), f"{name} is of the engine"
 

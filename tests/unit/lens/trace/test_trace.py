@@ -100,6 +100,18 @@ def test_the_batches_are_a_table_in_pandas(windows: Trace) -> None:
     assert Trace(()).to_pandas().empty
 
 
+def of(step: str, trace: dict[str, Any]) -> dict[str, Any]:
+    """A step of the golden trace, which has them as a file has, to be changed."""
+    return next(event for event in trace["events"] if event["step"] == step)
+
+
+def deep(levels: int) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for _ in range(levels):
+        tree = {"below": [tree]}
+    return tree
+
+
 CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("another format", lambda t: t.update(format="something"), 'expected a JSON object with "format"'),
     ("a later version", lambda t: t.update(version=2), "version 2 is not supported, only 1"),
@@ -112,7 +124,15 @@ CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("text as a batch id", lambda t: t["events"][2].update(batch_id="1"), "event 2: batch_id must be a whole number"),
     ("a depth that would overflow", lambda t: t["events"][2].update(depth=10**9), "event 2: depth must be"),
     ("a time that is none", lambda t: t["events"][2].update(start_ms=float("nan")), "event 2: start_ms must be a number"),
-    ("inputs that are a list", lambda t: t["events"][2].update(inputs=[1]), "event 2: inputs must be an object"),
+    ("inputs that are a list", lambda t: t["events"][2].update(inputs=[1]), "event 2, latestOffset: inputs must be an object"),
+    ("a watermark that is text", lambda t: of("updateWatermark", t)["outputs"].update(watermark="x"),
+     "updateWatermark: outputs.watermark must be a whole number"),
+    ("a number without bounds", lambda t: of("queryPlanning", t)["inputs"].update(timestamp=10**40), "timestamp must be a whole number"),
+    ("an entry in a list", lambda t: of("stateOperator", t)["outputs"]["after"].append(3), "outputs.after[2] must be an object"),
+    ("a text in a report", lambda t: of("finishTrigger", t)["outputs"]["progress"].update(sources=[{"numInputRows": "2"}]),
+     "finishTrigger: outputs.progress.sources[0].numInputRows must be a whole number"),
+    ("code that did not run", lambda t: t["events"][2]["outputs"].update(code=[["run_batch.py", 1, "f"]]), "outputs.code[0] must be a list of 4"),
+    ("a plan without end", lambda t: of("queryPlanning", t)["outputs"].update(tree=deep(200)), "is nested too deeply"),
     ("an event that is text", lambda t: t["events"].insert(0, "x"), "event 0 must be an object"),
 ]
 
@@ -121,7 +141,7 @@ CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
 def test_a_changed_file_is_refused_by_name_and_reason(
     windows: Trace, tmp_path: Path, change: Callable[[dict[str, Any]], object], says: str
 ) -> None:
-    value = windows.to_json()
+    value = json.loads(json.dumps(windows.to_json()))
     change(value)
     file = tmp_path / "changed.json"
     file.write_text(json.dumps(value))

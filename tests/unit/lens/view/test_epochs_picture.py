@@ -73,7 +73,7 @@ def test_a_trace_without_a_commit_has_no_such_picture():
         Trace(()).epochs()
 
 
-@pytest.mark.parametrize("junk", [{}, {"epoch": None}, {"epoch": "x"}, {"epoch": [1]}, {"epoch": {}}], ids=str)
+@pytest.mark.parametrize("junk", [{}, {"epoch": None}], ids=str)
 def test_of_an_event_without_the_number_of_its_epoch_it_is_said_that_nothing_was_committed(junk):
     steps = tuple(event(step, 10.0, **junk) for step in ("addOffset", "commitEpoch"))
     for one in (Trace(steps), Trace((event("getStartOffset", 0), *steps))):

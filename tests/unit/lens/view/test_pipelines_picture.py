@@ -42,7 +42,7 @@ def real_time(n: int, begin: float, ways: Any = ()) -> list[Event]:
 
 WAY: dict[str, Any] = {"from": 1, "to": 0, "rows": "a", "read": CLOCK + 1000, "computed": CLOCK + 1001, "received": CLOCK + 1002, "written": CLOCK + 1004.5}
 MICRO = Trace(tuple(e for n in range(8) for e in micro_batch(n, 600.0 * n)))
-REAL = Trace((*real_time(0, 0.0, [WAY, {**WAY, "written": None, "computed": "x"}, {"rows": "not read"}, 7]), *real_time(1, 3100.0)))
+REAL = Trace((*real_time(0, 0.0, [WAY, {**WAY, "written": None, "computed": None}, {"rows": "not read"}]), *real_time(1, 3100.0)))
 
 
 def test_times_are_those_of_the_trace() -> None:
@@ -81,7 +81,7 @@ def test_the_picture_says_which_is_which() -> None:
 
 
 def test_a_trace_without_tasks_has_no_such_picture() -> None:
-    for none in (Trace(()), Trace(tuple(micro_batch(0, 0.0)[:2])), Trace((event("addBatch", 0, 0, tasks={"stages": "x", "clock": 1}),))):
+    for none in (Trace(()), Trace(tuple(micro_batch(0, 0.0)[:2])), Trace((event("addBatch", 0, 0, tasks={"stages": [], "clock": 1}),))):
         with pytest.raises(ValueError, match="a trace has no tasks"):
             REAL.pipelines(none)
 

@@ -14,7 +14,7 @@ from shutil import which
 import pytest
 
 import minispark_stream
-from minispark_stream.lens.trace.steps import STEPS
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view import flow, timeline
 from minispark_stream.lens.view.board import Board
@@ -58,7 +58,7 @@ def evil() -> Trace:
     for e in TRACE.events:
         outs = dict(e.outputs)
         for name in ("rows", "before", "after"):
-            if outs.get(name):
+            if outs.get(name) and isinstance(outs[name], list):
                 outs[name] = [{EVIL: EVIL, "key": {EVIL: EVIL}, "value": EVIL, "store": EVIL, "partition": 0}]
         ins = {k: EVIL if isinstance(v, str) else v for k, v in e.inputs.items()}
         events.append(replace(e, inputs=ins, outputs=outs, error=EVIL if e.step == "addBatch" else None))

@@ -1,20 +1,19 @@
-"""A step is declared once (lens/trace/steps.py); this says what a new one lacks."""
+"""A step is declared once (lens/steps/); this says what a new one lacks."""
 
 from __future__ import annotations
 
 import pytest
 
 from minispark_stream.engine.runtime import progress_reporter
+from minispark_stream.lens import steps
 from minispark_stream.lens.recording.recorded import RECORDED
-from minispark_stream.lens.trace import steps
+from minispark_stream.lens.steps import STEPS
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.steps import STEPS
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view import timeline
-from minispark_stream.lens.view.captions import caption
 from minispark_stream.lens.view.flow_layout import BRIEF, WHOLE
 from minispark_stream.lens.view.panels import PANELS
-from minispark_stream.lens.view.sentences import narrate
+from minispark_stream.lens.view.sentences import caption, narrate
 from minispark_stream.lens.view.step_list import step_list
 from minispark_stream.lens.view.step_source import step_sources
 
