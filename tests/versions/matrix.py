@@ -2,6 +2,7 @@
 
     make versions                     all versions; the environments, and what was run in them, are kept in build/versions
     make versions VERSIONS="3.5 4.0"  some
+    make versions VERSIONS="4.3@python3.13"  with another Python than that of .venv; with another Java: set JAVA_HOME
     make versions CASES=3             with a third of the cases
 
 1. play.py uses every tool once.
@@ -18,7 +19,6 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,13 @@ Cells = dict[str, str]
 
 
 def environment(version: str) -> Path:
-    """The Python of an environment with this PySpark and with this package, as a user installs it."""
+    """The Python of an environment with this PySpark, `4.3` or `4.3@python3.13`, and with this package, as a user installs it."""
     folder = BUILD / version
     python = folder / "bin" / "python"
     if not python.exists():
-        venv.create(folder, with_pip=True)
-        wanted = [f"{ROOT}[kit,pictures,monitoring]", f"pyspark[connect]=={version}.*", *OF_OLD.get(version, [])]
+        pyspark, _, interpreter = version.partition("@")
+        subprocess.run([interpreter or sys.executable, "-m", "venv", folder], check=True)
+        wanted = [f"{ROOT}[kit,pictures,monitoring]", f"pyspark[connect]=={pyspark}.*", *OF_OLD.get(pyspark, [])]
         subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted], check=True)
     return python
 
