@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, side_by_side
 from minispark_stream.engine.jvm import plans
-from minispark_stream.engine.plan.streaming_relation import Sources, over_rdds
+from minispark_stream.engine.plan.streaming_relation import SourceKeys, over_rdds
 from minispark_stream.engine.runtime.template import Template, compile_template
 
 __all__ = ["F", "MiniSparkSession", "at_once", "check", "compiled", "hint", "side_by_side", "spark"]
@@ -56,7 +56,7 @@ if get_ipython() is not None:
 def compiled(df: DataFrame) -> Template:
     """What the first batch of a query would make of its plan."""
     analyzed = plans.analyzed(df)
-    sources = Sources.of_plan(spark, analyzed)
+    sources = SourceKeys.of_plan(spark, analyzed)
     return compile_template(spark, over_rdds(spark, analyzed), sources, timestamp_ms=0, output_mode="append")
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.operators.columns import Mask
+from minispark_stream.engine.operators.columns import BoolMask
 from minispark_stream.engine.operators.deduplication.streaming_deduplicate import SEEN, Deduplicate
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StatefulOperatorStateInfo
 from minispark_stream.engine.state.hdfs_backed_state_store_provider import HDFSBackedStateStoreProvider
@@ -174,7 +174,7 @@ def deduplicates(put_new: Any) -> bool | None:
     if put_new(set(), []) is None and put_new(set(), [b"a"]) is None:
         return None
 
-    def in_its_place(task: Deduplicate, store: StateStore, rows: pa.RecordBatch) -> Mask:
+    def in_its_place(task: Deduplicate, store: StateStore, rows: pa.RecordBatch) -> BoolMask:
         keys = UnsafeRowCodec(task.keys).encode([rows.column(i) for i in task.positions])
         positions = put_new(KnownKeys(store), keys)
         is_first = np.zeros(rows.num_rows, np.bool_)

@@ -25,13 +25,13 @@ from functools import wraps
 from typing import Any, TypeVar
 
 Ended = Callable[[Any], None]
-Function = TypeVar("Function", bound=Callable[..., Any])
+StepFunction = TypeVar("StepFunction", bound=Callable[..., Any])
 
 
-def step(name: str) -> Callable[[Function], Function]:
+def step(name: str) -> Callable[[StepFunction], StepFunction]:
     """Make a function a step with this name."""
 
-    def declare(function: Function) -> Function:
+    def declare(function: StepFunction) -> StepFunction:
         _, *names = inspect.signature(function).parameters
 
         @wraps(function)

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from minispark_stream.engine import spark_versions
 from minispark_stream.tools import doctor
-from minispark_stream.tools.doctor import Finding
+from minispark_stream.tools.doctor import Diagnosis
 
 ASK = "(`python -m minispark_stream doctor` looks at everything.)"
 
@@ -83,5 +83,5 @@ def before_a_run() -> str | None:
     )
 
 
-def _first_missing(findings: Iterable[Finding]) -> str | None:
+def _first_missing(findings: Iterable[Diagnosis]) -> str | None:
     return next((f"{found.says}. Get it: {found.get}. {ASK}" for found in findings if found.needed and not found.ok), None)

@@ -56,11 +56,11 @@ IN_REPOSITORY = PROJECT_FILE.with_name("Makefile").is_file()
 SETUP = "make setup, or " if IN_REPOSITORY else ""
 OF_DEVELOPERS = ("site", "test")
 
-Run = Callable[[Sequence[str]], str | None]
+RunCommand = Callable[[Sequence[str]], str | None]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """What was found about one thing.
 
     `get` says how to get it if it is missing; `needed` is False for the extras; `details` are lines below it.
@@ -112,33 +112,33 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
 
 
 # (1)
-def check_python(version: tuple[int, ...]) -> Finding:
+def check_python(version: tuple[int, ...]) -> Diagnosis:
     says = f"Python {dotted(version)} ({sys.executable})"
     if version >= PYTHON_NEEDED:
-        return Finding(says)
-    return Finding(f"{says}: PySpark 4.3 needs {dotted(PYTHON_NEEDED)} or newer", ok=False,
+        return Diagnosis(says)
+    return Diagnosis(f"{says}: PySpark 4.3 needs {dotted(PYTHON_NEEDED)} or newer", ok=False,
                    get=f"python.org, pyenv install {dotted(PYTHON_NEEDED)}, or conda (environment.yml)")
 
 
-def check_system(platform: str) -> Iterator[Finding]:
+def check_system(platform: str) -> Iterator[Diagnosis]:
     if platform == "win32":
-        yield Finding("Windows: Spark writes no checkpoint here without winutils.exe and hadoop.dll", ok=False,
+        yield Diagnosis("Windows: Spark writes no checkpoint here without winutils.exe and hadoop.dll", ok=False,
                       get="wsl --install, and everything as on Ubuntu from there")
 
 
 # (2)
-def check_java(env: Mapping[str, str], run: Run) -> Finding:
+def check_java(env: Mapping[str, str], run: RunCommand) -> Diagnosis:
     home = env.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java") or "java"
     version = parse_java_version(run([java, "-version"]) or "")
     where = f"{java}, from JAVA_HOME" if home else java
     if version is None:
-        return Finding(f"Java: {where} does not run", ok=False,
+        return Diagnosis(f"Java: {where} does not run", ok=False,
                        get=GET_JAVA + (", and unset JAVA_HOME or point it there" if home else ""))
     if version[0] < JAVA_NEEDED:
-        return Finding(f"Java {dotted(version)} ({where}): Spark 4 needs {JAVA_NEEDED} or newer", ok=False,
+        return Diagnosis(f"Java {dotted(version)} ({where}): Spark 4 needs {JAVA_NEEDED} or newer", ok=False,
                        get=GET_JAVA + ", and point JAVA_HOME there")
-    return Finding(f"Java {dotted(version)} ({where})")
+    return Diagnosis(f"Java {dotted(version)} ({where})")
 
 
 def parse_java_version(text: str) -> tuple[int, ...] | None:
@@ -151,26 +151,26 @@ def parse_java_version(text: str) -> tuple[int, ...] | None:
 
 
 # (3)
-def check_dot(path: str | None) -> Finding:
+def check_dot(path: str | None) -> Diagnosis:
     if path:
-        return Finding(f"dot ({path})")
-    return Finding("dot: not on the PATH, so no flow diagrams can be drawn", ok=False, get=GET_DOT)
+        return Diagnosis(f"dot ({path})")
+    return Diagnosis("dot: not on the PATH, so no flow diagrams can be drawn", ok=False, get=GET_DOT)
 
 
 # (4)
-def installed_packages() -> Iterator[Finding]:
+def installed_packages() -> Iterator[Diagnosis]:
     yield from check_packages(own_requirements(), installed_version)
 
 
-def check_packages(requirements: Sequence[str], installed: Callable[[str], str | None]) -> Iterator[Finding]:
+def check_packages(requirements: Sequence[str], installed: Callable[[str], str | None]) -> Iterator[Diagnosis]:
     if not requirements:
-        yield Finding(f"minispark_stream: not installed in {sys.executable}", ok=False,
+        yield Diagnosis(f"minispark_stream: not installed in {sys.executable}", ok=False,
                       get="make setup, then .venv/bin/python -m minispark_stream doctor; or pip install -e .")
         return
     try:
         parsed = requirement_class()
     except ModuleNotFoundError:
-        yield Finding("packaging: not installed, so no other package was looked for", ok=False,
+        yield Diagnosis("packaging: not installed, so no other package was looked for", ok=False,
                       get=f"{SETUP}pip install packaging")
         return
     once: dict[str, Any] = {}
@@ -187,11 +187,11 @@ def check_packages(requirements: Sequence[str], installed: Callable[[str], str |
             continue
         version = installed(name)
         if version is not None and versions.contains(version, prereleases=True):
-            yield Finding(f"{name} {version}")
+            yield Diagnosis(f"{name} {version}")
             continue
         what = f"{name}: not installed" if version is None else f"{name} {version}: not in the range {versions}"
         needed = not extra or extra[0] in OF_THE_MODEL
-        yield Finding(what if needed else f"{what}, needed by `{extra[0]}`", ok=False, needed=needed,
+        yield Diagnosis(what if needed else f"{what}, needed by `{extra[0]}`", ok=False, needed=needed,
                       get=get_package(name, str(versions), version))
 
 
@@ -212,28 +212,28 @@ def _comes_late(requirement: Any) -> int:
 
 
 # (5)
-def check_worker_python(env: Mapping[str, str], run: Run) -> Finding:
+def check_worker_python(env: Mapping[str, str], run: RunCommand) -> Diagnosis:
     """The Python of a worker must have the same minor version as the driver's, and find the same packages."""
     worker = env.get("PYSPARK_PYTHON")
     if not worker:
-        return Finding(f"Python of the workers (PYSPARK_PYTHON is not set: on this machine, {sys.executable})")
+        return Diagnosis(f"Python of the workers (PYSPARK_PYTHON is not set: on this machine, {sys.executable})")
     where, get = f"PYSPARK_PYTHON={worker}", f"unset PYSPARK_PYTHON, or export PYSPARK_PYTHON={sys.executable}"
     probe = ("import sys; from importlib.util import find_spec as f; "
              "print(*sys.version_info[:2], *[m for m in 'pyspark numpy pandas pyarrow xxhash'.split() if not f(m)])")
     answer = run([worker, "-c", probe])
     if answer is None:
-        return Finding(f"Python of the workers ({where}): does not run", ok=False, get=get)
+        return Diagnosis(f"Python of the workers ({where}): does not run", ok=False, get=get)
     major, minor, *lacks = answer.split()
     if (int(major), int(minor)) != sys.version_info[:2]:
-        return Finding(f"Python of the workers ({where}): {major}.{minor}, but the driver is "
+        return Diagnosis(f"Python of the workers ({where}): {major}.{minor}, but the driver is "
                        f"{dotted(sys.version_info[:2])}", ok=False, get=get)
     if lacks:
-        return Finding(f"Python of the workers ({where}): has no {' and no '.join(lacks)}", ok=False, get=get)
-    return Finding(f"Python of the workers ({where})")
+        return Diagnosis(f"Python of the workers ({where}): has no {' and no '.join(lacks)}", ok=False, get=get)
+    return Diagnosis(f"Python of the workers ({where})")
 
 
 # (6)
-def check_spark_home(env: Mapping[str, str]) -> Iterator[Finding]:
+def check_spark_home(env: Mapping[str, str]) -> Iterator[Diagnosis]:
     home = env.get("SPARK_HOME")
     if not home:
         return
@@ -241,12 +241,12 @@ def check_spark_home(env: Mapping[str, str]) -> Iterator[Finding]:
     version = jars[0].stem.rpartition("-")[2] if jars else None
     says = f"SPARK_HOME={home}: {f'Spark {version}' if version else 'no Spark there'}"
     ok = version is not None and version.startswith(f"{dotted(SPARK_NEEDED)}.")
-    yield Finding(says if ok or not version else f"{says}, but {dotted(SPARK_NEEDED)} is needed", ok=ok,
+    yield Diagnosis(says if ok or not version else f"{says}, but {dotted(SPARK_NEEDED)} is needed", ok=ok,
                   get="unset SPARK_HOME, and PySpark runs the Spark that pip has installed with it")
 
 
 # (7)
-def check_contract(env: Mapping[str, str]) -> Iterator[Finding]:
+def check_contract(env: Mapping[str, str]) -> Iterator[Diagnosis]:
     """All that the Spark which a session would run, and PySpark, do not have as the package uses it."""
     from minispark_stream.tools.contract import check  # the other findings are there before these modules are read
 
@@ -256,18 +256,18 @@ def check_contract(env: Mapping[str, str]) -> Iterator[Finding]:
     found, number = list(check.differences(spark, check.entries())), check.count(check.entries())
     what = f"Spark's inside: {{}} of {number} classes, members and names"
     if not found:
-        yield Finding(what.format("all"))
+        yield Diagnosis(what.format("all"))
         return
-    yield Finding(f"{what.format(len(found))} {'is' if len(found) == 1 else 'are'} missing or different", ok=False,
+    yield Diagnosis(f"{what.format(len(found))} {'is' if len(found) == 1 else 'are'} missing or different", ok=False,
                   get=get_package("pyspark", f"=={dotted(SPARK_NEEDED)}.*", spark_versions.pyspark_version()),
                   details=tuple(map(str, found)))
 
 
 # (8)
-def check_spark(run: Run) -> Finding:
+def check_spark(run: RunCommand) -> Diagnosis:
     said = run([sys.executable, "-m", "minispark_stream.tools.preflight"])
     last = said.strip().splitlines()[-1] if said and said.strip() else "it was killed, or took too long"
-    return Finding(last.removeprefix("ok "), ok=last.startswith("ok "),
+    return Diagnosis(last.removeprefix("ok "), ok=last.startswith("ok "),
                    get=f"see what {sys.executable} -m minispark_stream.tools.preflight prints")
 
 

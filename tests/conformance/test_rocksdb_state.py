@@ -25,7 +25,7 @@ from minispark_stream import explain_output, inspect, trace_of
 from minispark_stream.engine.checkpointing.unsafe_row.plain import plain
 from minispark_stream.lens.trace.values import name_of
 from minispark_stream.tools.compare.prepared import confs_set
-from minispark_stream.tools.inspection.contents import StateRow
+from minispark_stream.tools.inspection.contents import DecodedStateRow
 from minispark_stream.tools.inspection.report import CheckpointReport
 
 pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
@@ -207,7 +207,7 @@ def of_spark(spark: SparkSession, checkpoint: Path, options: dict[str, Any]) -> 
     return sorted(json.dumps(dict(zip(frame.columns, row)), sort_keys=True) for row in zip(*columns))
 
 
-def as_sparks_reader(store: str, row: StateRow) -> Iterator[dict[str, Any]]:
+def as_sparks_reader(store: str, row: DecodedStateRow) -> Iterator[dict[str, Any]]:
     """A row of `inspect` as Spark's reader has it: a list is a row for each element, and a map for each entry."""
     where = {"partition_id": row.partition}
     if store.endswith("_keyToTimestamp"):

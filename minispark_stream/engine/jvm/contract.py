@@ -30,7 +30,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class ContractEntry(NamedTuple):
     """`kind` is the first word of its line."""
 
     kind: str
@@ -50,7 +50,7 @@ class Contract:
         self._folder = folder
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[ContractEntry, ...]:
         return tuple(parsed(files(self._folder).joinpath("contract.txt").read_text(encoding="utf-8")))
 
     @cached_property
@@ -70,7 +70,7 @@ class Contract:
         return f"{self._names[own.removesuffix('$')]}{'$' * own.endswith('$')}{dot}{member}"
 
 
-def parsed(text: str) -> Iterator[Entry]:
+def parsed(text: str) -> Iterator[ContractEntry]:
     """The entries of a list. Lines that begin with # say something to the reader only."""
     entry: tuple[str, str, str] | None = None
     members: list[str] = []
@@ -81,12 +81,12 @@ def parsed(text: str) -> Iterator[Entry]:
             members.append(line.strip())
             continue
         if entry is not None:
-            yield Entry(*entry, tuple(members))
+            yield ContractEntry(*entry, tuple(members))
         what, _, use = line.partition(" -- ")  # (1)
         kind, name = what.split()
         entry, members = (kind, name, use), []
     if entry is not None:
-        yield Entry(*entry, tuple(members))
+        yield ContractEntry(*entry, tuple(members))
 
 
 ENGINE = Contract("minispark_stream.engine.jvm")

@@ -27,7 +27,7 @@ MOST_TASKS = 100  # of a stage
 _WAIT_MS = 2000  # how long Spark's list may be behind
 
 
-class Task(NamedTuple):
+class RanTask(NamedTuple):
     """The number of a task in its stage, and when it began and ended, in ms since the epoch; None: it has not ended."""
 
     number: int
@@ -35,7 +35,7 @@ class Task(NamedTuple):
     ended_ms: int | None
 
 
-def of_batch(session: SparkSession, run_id: str, batch_id: int) -> list[list[Task]]:
+def of_batch(session: SparkSession, run_id: str, batch_id: int) -> list[list[RanTask]]:
     """The stages of the jobs of a batch, each with its tasks."""
     context = session.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty(_WAIT_MS)
@@ -51,9 +51,9 @@ def of_batch(session: SparkSession, run_id: str, batch_id: int) -> list[list[Tas
     return sorted(found, key=lambda tasks: min(task.began_ms for task in tasks))
 
 
-def _task(task: JavaObject) -> Task:
+def _task(task: JavaObject) -> RanTask:
     began_ms, took_ms = int(task.launchTime().getTime()), task.duration()
-    return Task(int(task.index()), began_ms, began_ms + int(took_ms.get()) if took_ms.isDefined() else None)
+    return RanTask(int(task.index()), began_ms, began_ms + int(took_ms.get()) if took_ms.isDefined() else None)
 
 
 def _jobs(newest_first: JavaObject, run_id: str, batch_id: int) -> Iterator[JavaObject]:  # (1)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from minispark_stream.engine.jvm import files, scala, sessions
 
 
-class Table(NamedTuple):
+class CatalogTable(NamedTuple):
     """What the catalog says of a table or view: the format of a table's files, and the folder where they are."""
 
     is_view: bool
@@ -41,10 +41,10 @@ def is_temp_view(session: SparkSession, parts: list[str]) -> bool:
     return bool(session._jsparkSession.sessionState().catalog().isTempView(scala.seq(session, parts)))
 
 
-def table(session: SparkSession, name: str) -> Table:
+def table(session: SparkSession, name: str) -> CatalogTable:
     """A table or view that exists."""
     state = session._jsparkSession.sessionState()
     found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
     is_view = found.tableType().name() == "VIEW"
     location = "" if is_view else str(files.path(session, found.location()).toString())
-    return Table(is_view, "" if is_view else str(found.provider().get()), location)
+    return CatalogTable(is_view, "" if is_view else str(found.provider().get()), location)

@@ -28,10 +28,10 @@ import pyarrow.compute as pc
 
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen, comparable
+from minispark_stream.engine.checkpointing.unsafe_row.columns import Ints
 
 Columns = list[Any]
-Mask = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
+BoolMask = np.ndarray[Any, Any]
 WINDOW_START, WINDOW_END = [0], [1]  # the fields of a window by position, as in a task (engine/jvm/expressions.py)
 
 
@@ -57,24 +57,24 @@ def event_time_micros(columns: Columns, event_time: EventTime) -> pa.Array:
     return (pc.struct_field(column, WINDOW_END) if event_time.is_window else column).cast(pa.int64())
 
 
-def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> Mask:  # (1)
+def not_after(columns: Columns, event_time: EventTime, watermark_ms: int) -> BoolMask:  # (1)
     """Whether event time <= watermark, for each row; a null event time is after every watermark."""
     return np.asarray(pc.fill_null(pc.less_equal(event_time_micros(columns, event_time), watermark_ms * 1000), False))
 
 
-def state_not_after(schema: StructType, rows: Sequence[bytes], event_time: EventTime, watermark_ms: int) -> Mask:  # (1)
+def state_not_after(schema: StructType, rows: Sequence[bytes], event_time: EventTime, watermark_ms: int) -> BoolMask:  # (1)
     """`not_after` for rows of the state, of which only the event time is decoded."""
     return not_after(UnsafeRowCodec(schema).decode(rows, only=[event_time.position]), event_time, watermark_ms)
 
 
-def is_late(rows: pa.RecordBatch, event_time: EventTime | None, late_ms: int) -> Mask:  # (2)
+def is_late(rows: pa.RecordBatch, event_time: EventTime | None, late_ms: int) -> BoolMask:  # (2)
     """Which rows are late; without an event time, none of them is."""
     if event_time is None:
         return np.zeros(rows.num_rows, np.bool_)
     return not_after(rows.columns, event_time, late_ms)
 
 
-def without(rows: pa.RecordBatch, dropped: Mask) -> pa.RecordBatch:
+def without(rows: pa.RecordBatch, dropped: BoolMask) -> pa.RecordBatch:
     """The rows that are not `dropped`."""
     return rows.filter(pa.array(~dropped)) if dropped.any() else rows
 

@@ -41,7 +41,7 @@ from minispark_stream.engine.operators.metrics import StateMetrics
 from minispark_stream.engine.operators.operator_of_ones_own import Operator, State, Task, as_columns, as_rows
 from minispark_stream.engine.operators.state_task import OperatorWatermarks, StateTask, Stopwatch
 from minispark_stream.engine.operators.told import LATE, Told
-from minispark_stream.engine.plan.checked_plan import Node, Query, refuse
+from minispark_stream.engine.plan.checked_plan import CheckedNode, Query, refuse
 from minispark_stream.engine.plan.unsupported_nodes import NODE_CHECKS
 from minispark_stream.engine.state.state_store import StateStore
 
@@ -69,7 +69,7 @@ def _operator_of(session: SparkSession, plan: JavaObject) -> Operator:
     return load_command(expressions.command(session, plan.functionExpr())).operator
 
 
-def _check(query: Query, node: Node) -> None:
+def _check(query: Query, node: CheckedNode) -> None:
     """Refuse an output mode that the operator does not have, or a watermark that the query does not have."""
     if not (node.streaming and is_registered_operator(node.plan)):
         return

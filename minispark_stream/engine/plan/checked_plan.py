@@ -2,7 +2,7 @@
 
 Models: what UnsupportedOperationChecker asks of a LogicalPlan (`isStreaming`, `foreachUp`, `collect`, `throwError`).
 
-1. The plan is read once into `Node`s, because every call to the JVM takes time.
+1. The plan is read once into `CheckedNode`s, because every call to the JVM takes time.
 2. The error for a refused node has Spark's text, and shows the plan from this node down.
 
     read(plan)                    Aggregate (streaming) -> Project (streaming) -> LogicalRDD (streaming)
@@ -30,27 +30,27 @@ AGGREGATIONS = ("Aggregate", "Distinct")  # the optimizer turns a Distinct into 
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class CheckedNode:
     """A plan node, with the answers to the questions that are asked most often."""
 
     name: str
     plan: JavaObject
     streaming: bool
-    children: tuple[Node, ...]
+    children: tuple[CheckedNode, ...]
 
-    def down(self) -> Iterator[Node]:
+    def down(self) -> Iterator[CheckedNode]:
         """This node and all below it, parents first."""
         yield self
         for child in self.children:
             yield from child.down()
 
-    def up(self) -> Iterator[Node]:
+    def up(self) -> Iterator[CheckedNode]:
         """This node and all below it, children first."""
         for child in self.children:
             yield from child.up()
         yield self
 
-    def aggregations(self) -> list[Node]:
+    def aggregations(self) -> list[CheckedNode]:
         return [node for node in self.down() if node.streaming and node.name in AGGREGATIONS]
 
 
@@ -59,17 +59,17 @@ class Query:
     """The query that is checked: its plan, and its output mode as Spark prints it ("Append", "Update", "Complete")."""
 
     session: SparkSession
-    root: Node
+    root: CheckedNode
     mode: str
 
 
-def read(plan: JavaObject) -> Node:  # (1)
+def read(plan: JavaObject) -> CheckedNode:  # (1)
     """The nodes of an analysed plan."""
     children = tuple(read(child) for child in scala.items(plan.children()))
-    return Node(scala.class_name(plan), plan, bool(plan.isStreaming()), children)
+    return CheckedNode(scala.class_name(plan), plan, bool(plan.isStreaming()), children)
 
 
-def refuse(query: Query, node: Node, message: str) -> NoReturn:  # (2)
+def refuse(query: Query, node: CheckedNode, message: str) -> NoReturn:  # (2)
     error = extended_analysis_error(query.session, node.plan, "_LEGACY_ERROR_TEMP_3102", msg=message)
     error._desc = with_sources(query.session, node.plan, error._desc)  # type: ignore[attr-defined]
     raise error
@@ -80,9 +80,9 @@ def has_event_time(columns: JavaObject) -> bool:
     return any(map(expressions.has_watermark, scala.items(columns)))
 
 
-def is_stream_stream_join(node: Node) -> bool:
+def is_stream_stream_join(node: CheckedNode) -> bool:
     return node.name == "Join" and all(child.streaming for child in node.children)
 
 
-def has_event_time_timeout(node: Node) -> bool:
+def has_event_time_timeout(node: CheckedNode) -> bool:
     return str(node.plan.timeout().toString()) == "EventTimeTimeout"

@@ -153,14 +153,14 @@ def leaf_key(leaf: JavaObject, stream: StreamingLeaf) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class Sources:
+class SourceKeys:
     """The sources of a query: their keys (`leaf_key`) in its analysed plan, in order."""
 
     keys: tuple[tuple[Any, ...], ...]
 
     @staticmethod
-    def of_plan(session: SparkSession, analyzed: JavaObject) -> Sources:
-        return Sources(tuple(dict(streaming_sources(session, analyzed))))
+    def of_plan(session: SparkSession, analyzed: JavaObject) -> SourceKeys:
+        return SourceKeys(tuple(dict(streaming_sources(session, analyzed))))
 
     def of(self, leaf: JavaObject, stream: StreamingLeaf) -> int:
         """The number of the source that a leaf of the optimised plan belongs to.
@@ -264,7 +264,7 @@ def over_rdds(
     return _replaced(session, plan, over_rdd)
 
 
-def without_rows(session: SparkSession, plan: JavaObject, sources: Sources, ordinals: Collection[int]) -> JavaObject:  # (5)
+def without_rows(session: SparkSession, plan: JavaObject, sources: SourceKeys, ordinals: Collection[int]) -> JavaObject:  # (5)
     """A plan in which each leaf of these sources is a relation that the optimizer knows to be empty."""
 
     def empty(leaf: JavaObject, stream: StreamingLeaf) -> JavaObject:

@@ -21,7 +21,7 @@ from minispark_stream.engine.jvm import scala, tables
 from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.checked_plan import (
-    Node,
+    CheckedNode,
     Query,
     has_event_time,
     has_event_time_timeout,
@@ -30,13 +30,13 @@ from minispark_stream.engine.plan.checked_plan import (
 
 STREAM = "a streaming DataFrame/Dataset"
 
-Check = Callable[[Query, Node], None]
+NodeCheck = Callable[[Query, CheckedNode], None]
 
 
 # -- joins ----------------------------------------------------------------------------------------------------
 
 
-def _check_join(query: Query, node: Node) -> None:
+def _check_join(query: Query, node: CheckedNode) -> None:
     join_type = str(node.plan.joinType().toString())
     left, right = (child.streaming for child in node.children)
     if left and right:
@@ -45,7 +45,7 @@ def _check_join(query: Query, node: Node) -> None:
         _check_stream_static_join(query, node, join_type, stream_side="left" if left else "right")
 
 
-def _check_stream_static_join(query: Query, node: Node, join_type: str, stream_side: str) -> None:
+def _check_stream_static_join(query: Query, node: CheckedNode, join_type: str, stream_side: str) -> None:
     """Refuse joins in which a row of the table waits for a match: only the end of the stream could show that none comes."""
     table_side = "right" if stream_side == "left" else "left"
     if join_type == "FullOuter":
@@ -67,7 +67,7 @@ def _check_stream_static_join(query: Query, node: Node, join_type: str, stream_s
         )
 
 
-def _check_stream_stream_join(query: Query, node: Node, join_type: str) -> None:
+def _check_stream_stream_join(query: Query, node: CheckedNode, join_type: str) -> None:
     mode = f"{join_type} join between two streaming DataFrames/Datasets is not supported in {query.mode} output mode"
     if join_type == "LeftAnti":
         refuse(query, node, f"LeftAnti joins with {STREAM} on the right are not supported")
@@ -104,7 +104,7 @@ def _wait_for_a_match_ends(query: Query, join: JavaObject, join_type: str) -> bo
 # -- aggregations and other operators with state --------------------------------------------------------------
 
 
-def _check_aggregate(query: Query, node: Node) -> None:
+def _check_aggregate(query: Query, node: CheckedNode) -> None:
     if node.children[0].streaming and _has_distinct_aggregate(query, node.plan):
         refuse(
             query, node,
@@ -127,7 +127,7 @@ def _has_distinct_aggregate(query: Query, aggregate: JavaObject) -> bool:
     return any(is_or_holds_one(e) for e in scala.items(aggregate.aggregateExpressions()))
 
 
-def _check_apply_in_pandas_with_state(query: Query, node: Node) -> None:
+def _check_apply_in_pandas_with_state(query: Query, node: CheckedNode) -> None:
     if not node.streaming:
         return
     mode = str(node.plan.outputMode().toString())
@@ -147,7 +147,7 @@ def _check_apply_in_pandas_with_state(query: Query, node: Node) -> None:
         )
 
 
-def _check_deduplicate_within_watermark(query: Query, node: Node) -> None:
+def _check_deduplicate_within_watermark(query: Query, node: CheckedNode) -> None:
     if node.streaming and not has_event_time(node.children[0].plan.output()):
         refuse(
             query, query.root,
@@ -158,7 +158,7 @@ def _check_deduplicate_within_watermark(query: Query, node: Node) -> None:
 # -- nodes that would need the whole stream -------------------------------------------------------------------
 
 
-def _check_sort(query: Query, node: Node) -> None:
+def _check_sort(query: Query, node: CheckedNode) -> None:
     # A Distinct does not count here, although in `complete` mode it is accepted as the aggregation.
     complete = query.mode == "Complete" and any(n.name == "Aggregate" for n in node.aggregations())
     if node.streaming and not complete:
@@ -169,7 +169,7 @@ def _check_sort(query: Query, node: Node) -> None:
         )
 
 
-def _check_window(query: Query, node: Node) -> None:
+def _check_window(query: Query, node: CheckedNode) -> None:
     if not node.children[0].streaming:
         return
     found = [
@@ -192,7 +192,7 @@ def expressions_named(expression: JavaObject, name: str) -> Iterator[JavaObject]
         yield from expressions_named(child, name)
 
 
-def check_expressions(query: Query, node: Node) -> None:
+def check_expressions(query: Query, node: CheckedNode) -> None:
     """Refuse ids that count the rows of a partition: in a stream, they would begin at 0 again in each batch."""
     for expression in scala.items(node.plan.expressions()):
         if not expression.deterministic() and any(expressions_named(expression, "MonotonicallyIncreasingID")):
@@ -202,10 +202,10 @@ def check_expressions(query: Query, node: Node) -> None:
             )
 
 
-def _refuse_if(condition: Callable[[Query, Node], bool], message: str) -> Check:
+def _refuse_if(condition: Callable[[Query, CheckedNode], bool], message: str) -> NodeCheck:
     """A check that refuses a node if a condition is true."""
 
-    def check(query: Query, node: Node) -> None:
+    def check(query: Query, node: CheckedNode) -> None:
         if condition(query, node):
             refuse(query, node, message)
 
@@ -217,7 +217,7 @@ _check_limit = _refuse_if(
     "Limits are not supported on streaming DataFrames/Datasets in Update output mode",
 )
 
-NODE_CHECKS: dict[str, Check] = {
+NODE_CHECKS: dict[str, NodeCheck] = {
     "Aggregate": _check_aggregate,
     "FlatMapGroupsInPandasWithState": _check_apply_in_pandas_with_state,
     "AsOfJoin": _refuse_if(

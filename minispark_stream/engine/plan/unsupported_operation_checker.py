@@ -39,7 +39,7 @@ from minispark_stream.engine.jvm.errors import analysis_error
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.checked_plan import (
     AGGREGATIONS,
-    Node,
+    CheckedNode,
     Query,
     has_event_time,
     has_event_time_timeout,
@@ -105,7 +105,7 @@ def check_for_continuous(session: SparkSession, plan: JavaObject, output_mode: s
             refuse(query, node, "Continuous processing does not support current time operations.")
 
 
-def _is_temporary_view(node: Node) -> bool:
+def _is_temporary_view(node: CheckedNode) -> bool:
     return node.name == "View" and bool(node.plan.isTempViewStoringAnalyzedPlan())
 
 
@@ -154,7 +154,7 @@ def _refuse_output_mode(query: Query, operation: str, hint: str | None = None) -
     raise error
 
 
-def _where_the_watermark_is(query: Query, aggregation: Node) -> str:
+def _where_the_watermark_is(query: Query, aggregation: CheckedNode) -> str:
     """The hint below Spark's text, which does not say whether the watermark is missing or in the wrong place."""
     if any(node.name == "EventTimeWatermark" for node in aggregation.down()):
         return "Hint: the watermark is on a column that is not grouped by. Group by it, or by a window of it."
@@ -163,7 +163,7 @@ def _where_the_watermark_is(query: Query, aggregation: Node) -> str:
     return "Hint: put withWatermark before groupBy and group by its column or a window of it, or use update or complete mode."
 
 
-def _grouping_keys(aggregation: Node) -> JavaObject:
+def _grouping_keys(aggregation: CheckedNode) -> JavaObject:
     if aggregation.name == "Distinct":
         return aggregation.children[0].plan.output()
     return aggregation.plan.groupingExpressions()
@@ -200,7 +200,7 @@ def _check_chained_operators(query: Query) -> None:
         refuse(query, query.root, message)
 
 
-def _may_emit_late_rows(query: Query, node: Node) -> bool:
+def _may_emit_late_rows(query: Query, node: CheckedNode) -> bool:
     if not node.streaming:
         return False
     if node.name == "FlatMapGroupsInPandasWithState":
@@ -208,7 +208,7 @@ def _may_emit_late_rows(query: Query, node: Node) -> bool:
     return node.name in AGGREGATIONS and query.mode != "Append"
 
 
-def _is_stateful(node: Node) -> bool:
+def _is_stateful(node: CheckedNode) -> bool:
     if node.name == "Deduplicate":  # without event time, it never takes a row for late
         return node.streaming and has_event_time(node.plan.keys())
     return is_stream_stream_join(node) or (node.streaming and node.name in STATEFUL)

@@ -55,7 +55,7 @@ Done = tuple[list[MaintenanceResult], list[Partition]]
 AskFor = Callable[[tuple[Partition, ...], bool], MaintenanceRound]
 
 # Tells the observer of the query: `with step("maintenance", store_id=...) as ended: ...; ended(result)`.
-Step = Callable[..., AbstractContextManager[Ended]]
+StepContext = Callable[..., AbstractContextManager[Ended]]
 
 
 class MaintenanceError(Exception):
@@ -77,7 +77,7 @@ class MaintenanceTask:
         partitions: of the state. There may be more of them later, when a batch has an operator that those before it had not.
     """
 
-    def __init__(self, partitions: frozenset[Partition], jobs: Jobs, interval_ms: int, step: Step):
+    def __init__(self, partitions: frozenset[Partition], jobs: Jobs, interval_ms: int, step: StepContext):
         self.partitions, self._jobs, self._interval_s, self._step = partitions, jobs, interval_ms / 1000, step
         self._stopped = threading.Event()
         self._thread = InheritableThread(target=self._run, name="state-store-maintenance-task", daemon=True)
@@ -111,7 +111,7 @@ class MaintenanceTask:
             left, may_read = tuple(still_left), len(still_left) == len(left)  # (3)
 
 
-def tell(result: MaintenanceResult, step: Step) -> None:
+def tell(result: MaintenanceResult, step: StepContext) -> None:
     """(4) Report as a step of the query what a worker has done (`Due.do_maintenance` of engine/state/maintenance.py)."""
     try:
         with step("maintenance", store_id=result.store_id) as ended:

@@ -36,7 +36,7 @@ from minispark_stream.engine.operators.batch_context import BatchContext, StateV
 from minispark_stream.engine.operators.event_times import ALLOW_MULTIPLE
 from minispark_stream.engine.operators.metrics import Report, Reports
 from minispark_stream.engine.plan import checked_plan
-from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, over_rdds, without_rows
+from minispark_stream.engine.plan.streaming_relation import SourceKeys, StreamingLeaf, over_rdds, without_rows
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.template import Template, changes_with_batch, compile_template
@@ -87,7 +87,7 @@ class QueryPlanner:
         self._observer = observer
         self._new_execution = new_execution
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
-        self.sources = Sources.of_plan(session, analyzed)
+        self.sources = SourceKeys.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
         self._depends_on_size = query_execution.depends_on_size(session, analyzed)
         self._depends_on_rows = len(self.sources.keys) > 1 and not query_execution.has_limit(session, analyzed)

@@ -41,7 +41,7 @@ from minispark_stream.engine.jvm import expressions, scala, sessions
 from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.errors import analysis_error, illegal_state, spark_error
 from minispark_stream.engine.jvm.scala import JavaObject
-from minispark_stream.engine.plan.checked_plan import AGGREGATIONS, Node, is_stream_stream_join, read
+from minispark_stream.engine.plan.checked_plan import AGGREGATIONS, CheckedNode, is_stream_stream_join, read
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.trigger_executor import RealTimeTrigger
 from minispark_stream.engine.sinks.base import Sink
@@ -91,7 +91,7 @@ def is_stateful(plan: JavaObject) -> bool:
     return any(map(_keeps_state, read(plan).down()))
 
 
-def _keeps_state(node: Node) -> bool:
+def _keeps_state(node: CheckedNode) -> bool:
     return node.streaming and (node.name in _STATEFUL or is_stream_stream_join(node))
 
 

@@ -39,7 +39,7 @@ from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.running_query import RunningQuery
-from minispark_stream.engine.runtime.watermark_tracker import Measured
+from minispark_stream.engine.runtime.watermark_tracker import MeasuredWatermark
 from minispark_stream.engine.sources.base import Offset, Source
 
 
@@ -110,7 +110,7 @@ def update_watermark(
     """The watermark of the next batch follows from the event times that were measured in this one."""
     stats = execution.event_time_stats()
     measured = [
-        Measured(node.node_id, stats[node.observation], node.delay_ms)
+        MeasuredWatermark(node.node_id, stats[node.observation], node.delay_ms)
         for node in execution.template.watermarks
         if node.observation in stats
     ]

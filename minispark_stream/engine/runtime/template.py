@@ -49,7 +49,7 @@ from minispark_stream.engine.operators.limit.streaming_global_limit import compi
 from minispark_stream.engine.operators.registered_operator import NODE, compile_registered_operator, is_registered_operator
 from minispark_stream.engine.plan import checked_plan
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark, control_of, fold
-from minispark_stream.engine.plan.streaming_relation import Sources, StreamingLeaf, described, streaming_leaf
+from minispark_stream.engine.plan.streaming_relation import SourceKeys, StreamingLeaf, described, streaming_leaf
 
 # The Catalyst nodes with state, and the function that makes an operator of each; `register_stateful_operator` adds to them.
 STATEFUL: dict[str, Callable[..., StatefulOperator]] = {
@@ -100,7 +100,7 @@ def changes_with_batch(session: SparkSession, analyzed: JavaObject) -> bool:
 
 
 def compile_template(
-    session: SparkSession, analyzed: JavaObject, sources: Sources, timestamp_ms: int, output_mode: str,
+    session: SparkSession, analyzed: JavaObject, sources: SourceKeys, timestamp_ms: int, output_mode: str,
     before: Template | None = None,
 ) -> Template:
     """Compile an analysed streaming plan.
@@ -135,7 +135,7 @@ def compile_template(
 class _Compiler:
     """(3) One walk over the optimised plan, from the top; operator ids count up on the way down."""
 
-    def __init__(self, session: SparkSession, sources: Sources, output_mode: str):
+    def __init__(self, session: SparkSession, sources: SourceKeys, output_mode: str):
         self.session = session
         self.output_mode = output_mode
         self.sources = sources

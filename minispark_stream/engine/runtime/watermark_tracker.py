@@ -36,7 +36,7 @@ class EventTimeStats:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredWatermark:
     """What the watermark operator `node_id` measured in a batch, and its delay in milliseconds."""
 
     node_id: str
@@ -56,7 +56,7 @@ class WatermarkTracker:
         """The tracker with a watermark from the logs."""
         return replace(self, current_watermark=watermark_ms)
 
-    def update_watermark(self, batch: Iterable[Measured]) -> WatermarkTracker:
+    def update_watermark(self, batch: Iterable[MeasuredWatermark]) -> WatermarkTracker:
         """The tracker after a batch in which the operators measured this."""
         operators = dict(self.operators)
         for measured in batch:  # (1)

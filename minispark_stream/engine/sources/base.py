@@ -49,7 +49,7 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation  # what a source's factory returns
 
 Offset = str
-Rows: TypeAlias = Sequence[tuple[Any, ...]] | pa.RecordBatch  # rows of a continuous stream: tuples, or columns of its schema
+StreamedRows: TypeAlias = Sequence[tuple[Any, ...]] | pa.RecordBatch  # of a continuous stream: tuples, or columns
 MOST_ROWS = 1000  # at most this many rows of a continuous stream are passed on together
 
 
@@ -57,7 +57,7 @@ MOST_ROWS = 1000  # at most this many rows of a continuous stream are passed on 
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "MOST_ROWS", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
-    "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "Rows", "Source", "SourceSpec", "StreamingRelation",
+    "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "StreamedRows", "Source", "SourceSpec", "StreamingRelation",
     "SupportsAdmissionControl", "SupportsRealTimeMode", "SupportsTriggerAvailableNow", "offset_by_partition",
 ]
 
@@ -186,7 +186,7 @@ class ContinuousInputPartition(ABC):
     start_offset: Any
 
     @abstractmethod
-    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[StreamedRows, Any]]:
         """Yields rows, as soon as there are any, with the offset after them. It has no end, and waits until `stopped` is set.
 
         Rows that are yielded together belong to the same epoch. These are at least one and at most `MOST_ROWS`.

@@ -33,7 +33,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
+from minispark_stream.engine.sources.base import ContinuousInputPartition, StreamedRows
 from minispark_stream.extras.continuous.epoch_coordinator import GetCurrentEpoch, ReportPartitionOffset
 from minispark_stream.extras.continuous.queued_data_reader import (
     ContinuousRows,
@@ -102,9 +102,9 @@ class ContinuousQueuedDataReader(QueuedDataReader):
         self._coordinator.close()
         super().close()
 
-    def rows_and_epochs(self) -> Iterator[tuple[list[Rows], int | None]]:
+    def rows_and_epochs(self) -> Iterator[tuple[list[StreamedRows], int | None]]:
         """Rows that were in the queue together, and the number of the epoch that ends after them, if one does."""
-        epoch, rows = self._task.start_epoch, list[Rows]()
+        epoch, rows = self._task.start_epoch, list[StreamedRows]()
         while (entries := self.next_entries()) is not None:
             for entry in entries:
                 match entry:

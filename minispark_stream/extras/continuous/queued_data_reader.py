@@ -33,7 +33,7 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.jvm import sessions
-from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
+from minispark_stream.engine.sources.base import ContinuousInputPartition, StreamedRows
 
 BATCH_BYTES = 32 * 1024
 PUSH = "-" * BATCH_BYTES  # in the last column of a row that pushes others forward
@@ -49,7 +49,7 @@ class EpochMarker:
 
 @dataclass(frozen=True)
 class ContinuousRows:
-    rows: Rows
+    rows: StreamedRows
     offset: Any
 
 
@@ -64,7 +64,7 @@ class Failure:
         return raised
 
 
-Entry = EpochMarker | ContinuousRows | Failure
+QueueEntry = EpochMarker | ContinuousRows | Failure
 
 
 class QueuedDataReader:
@@ -77,7 +77,7 @@ class QueuedDataReader:
 
     def __init__(self, partition: ContinuousInputPartition, queue_size: int, *more: Callable[[], None]):
         self._partition, self._queue_size = partition, queue_size
-        self._queue: list[Entry] = []
+        self._queue: list[QueueEntry] = []
         self._size = 0  # of the queue, in rows
         self._changed = threading.Condition()
         self.stopped = threading.Event()
@@ -94,7 +94,7 @@ class QueuedDataReader:
         """Whether nothing waits in the queue."""
         return not self._queue
 
-    def next_entries(self, until_s: float | None = None) -> list[Entry] | None:  # (2)
+    def next_entries(self, until_s: float | None = None) -> list[QueueEntry] | None:  # (2)
         """All entries that wait, at least one; None at the end, which is also when the clock shows `until_s`."""
         with self._changed:
             while True:
@@ -107,7 +107,7 @@ class QueuedDataReader:
                     return entries
                 self._changed.wait(left_s)
 
-    def put(self, entry: Entry, rows: int = 1) -> bool:
+    def put(self, entry: QueueEntry, rows: int = 1) -> bool:
         """Wait until there is room in the queue; False when the task has ended meanwhile."""
         with self._changed:
             while self._queue and self._size + rows > self._queue_size:
@@ -135,7 +135,7 @@ def push_rows(schema: StructType, number: int, name: str = "") -> pa.Table:
     return arrow_rows([(*(None,) * (len(schema) - 1), PUSH + name)] * max(number, 1), schema).slice(0, number)
 
 
-def rows_of_data(rows: Rows, schema: pa.Schema, python_schema: StructType) -> pa.Table:
+def rows_of_data(rows: StreamedRows, schema: pa.Schema, python_schema: StructType) -> pa.Table:
     """Rows of a source, with nothing in the column of PUSH, which is the last one."""
     if isinstance(rows, pa.RecordBatch):
         columns = [*rows.columns, pa.nulls(rows.num_rows, pa.string())]

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
+from minispark_stream.engine.sources.base import ContinuousInputPartition, StreamedRows
 from minispark_stream.extras.rpc import RpcEndpointRef
 
 _POLL_INTERVAL_S = 0.005
@@ -39,7 +39,7 @@ class ContinuousRecordPartition(ContinuousInputPartition):
     start_offset: int
     endpoint: RpcEndpointRef
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[StreamedRows, Any]]:
         offset = self.start_offset
         try:
             endpoint = self.endpoint.connect()

@@ -37,7 +37,7 @@ import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, ROWS, TIMES, store_name
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
-from minispark_stream.engine.operators.columns import Columns, EventTime, Mask, event_time_micros, take
+from minispark_stream.engine.operators.columns import BoolMask, Columns, EventTime, event_time_micros, take
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Ints, Join, KeyNumbers, StoredRows
 from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.state.state_store import StateStore, each
@@ -97,7 +97,7 @@ class JoinSideByTime(JoinSideState):
 
     # -- changes ------------------------------------------------------------------------------------------------
 
-    def append(self, keys: KeyNumbers, rows: Ints, columns: Columns, matched: Mask) -> None:  # (2)
+    def append(self, keys: KeyNumbers, rows: Ints, columns: Columns, matched: BoolMask) -> None:  # (2)
         values = self._value_codec.encode_rows([*take(columns, rows), pa.array(matched[rows])], len(rows))
         numbers = keys.of_row[rows]
         added: defaultdict[bytes, list[bytes]] = defaultdict(list)

@@ -37,9 +37,9 @@ from minispark_stream.engine.sources.base import ContinuousInputPartition
 from minispark_stream.extras.continuous.continuous_write import rows_and_ends
 from minispark_stream.extras.continuous.queued_data_reader import (
     ContinuousRows,
-    Entry,
     Failure,
     QueuedDataReader,
+    QueueEntry,
     push_rows,
     rows_of_data,
 )
@@ -72,7 +72,7 @@ class Written:
     rows: int
 
 
-Reports = Accumulator[list[Any]]
+ReportsOfReaders = Accumulator[list[Any]]
 AtEnd = Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # the rows of a partition without what comes back
 
 
@@ -96,7 +96,7 @@ class LowLatencyReaderTask:
     source: int
     partitions: tuple[ContinuousInputPartition, ...]
     schema: StructType
-    reports: Reports
+    reports: ReportsOfReaders
     pushes: int
     follows: bool = False
 
@@ -134,7 +134,7 @@ class LowLatencyReaderTask:
         self.reports.add([PartitionEnd(self.source, number, offset, count), *([first] if self.follows else []), *passed])  # (3)
 
 
-def _shown(entries: Sequence[Entry]) -> str:
+def _shown(entries: Sequence[QueueEntry]) -> str:
     """How many rows these are, and the last of them."""
     rows = [one.rows for one in entries if isinstance(one, ContinuousRows)]
     last = rows[-1].slice(len(rows[-1]) - 1).to_pylist()[0].values() if isinstance(rows[-1], pa.RecordBatch) else rows[-1][-1]
@@ -150,7 +150,7 @@ class RealTimeWriterTask:
     """
 
     write: Callable[[int, int, Iterator[pa.RecordBatch]], Any]
-    reports: Reports
+    reports: ReportsOfReaders
     of_state: AtEnd | None = None
     follows: bool = False
 

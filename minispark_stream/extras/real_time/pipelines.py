@@ -64,7 +64,7 @@ from minispark_stream.extras.jvm.pipelined_stages import (
 from minispark_stream.extras.real_time.channel import Switchboard
 from minispark_stream.extras.real_time.low_latency_aggregate import LowLatencyAggregate, StateFromEnd
 from minispark_stream.extras.real_time.low_latency_deduplicate import LowLatencyDeduplicate
-from minispark_stream.extras.real_time.low_latency_reader import Reports
+from minispark_stream.extras.real_time.low_latency_reader import ReportsOfReaders
 from minispark_stream.extras.real_time.streaming_state import Channel, SendingTask
 
 _OTHERS_END_S = 10  # how long other tasks are given to end, such as those that start Python workers
@@ -79,7 +79,7 @@ class Pipelines:
     `pushes`: how many control rows follow rows; `follows`: where tasks report which rows have passed, if they shall.
     """
 
-    def __init__(self, session: SparkSession, pushes: int, follows: Reports | None = None):
+    def __init__(self, session: SparkSession, pushes: int, follows: ReportsOfReaders | None = None):
         self._session, self.pushes, self._follows, self.receivers = session, pushes, follows, 0
         self._switchboard = Switchboard(sessions.driver_host(session))
         self._sending: dict[int, MapPartitions] = {}

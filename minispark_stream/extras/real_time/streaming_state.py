@@ -39,7 +39,7 @@ from minispark_stream.engine.operators.state_task import StateTask, Stopwatch, o
 from minispark_stream.engine.operators.worker_tuning import acknowledged, tune_worker, written_out
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.real_time.channel import Receiver, Sender
-from minispark_stream.extras.real_time.low_latency_reader import AtEnd, Reports, first_attempt
+from minispark_stream.extras.real_time.low_latency_reader import AtEnd, ReportsOfReaders, first_attempt
 from minispark_stream.extras.real_time.ways import COMPUTED, RECEIVED, Passed, names_of_rows, now
 from minispark_stream.extras.rpc import RpcEndpointRef
 
@@ -56,7 +56,7 @@ class Channel:
     switchboard: RpcEndpointRef
     operator_id: int
     control: int
-    follows: Reports | None = None
+    follows: ReportsOfReaders | None = None
 
 
 @dataclass(frozen=True)

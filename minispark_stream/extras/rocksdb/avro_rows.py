@@ -47,7 +47,7 @@ _PLAIN = {  # (2)
 }
 _AS_NUMBERS = {"date": "integer", "timestamp": "long", "timestamp_ntz": "long"}
 
-Convert = Callable[[Any], Any]
+FromAvro = Callable[[Any], Any]
 
 
 class AvroRows:
@@ -71,7 +71,7 @@ class AvroRows:
         return UnsafeRowCodec(StructType.fromJson(_with_numbers(self._json)))
 
     @cached_property
-    def _fields(self) -> list[tuple[str, Convert, Convert]]:
+    def _fields(self) -> list[tuple[str, FromAvro, FromAvro]]:
         """Of each field, the name and two functions: from its value to what Avro writes, and back."""
         return [(f["name"], *_converters(f["type"])) for f in self._json["fields"]]
 
@@ -151,7 +151,7 @@ def _with_numbers(kind: Any) -> Any:
     return {name: _with_numbers(part) if name in types else part for name, part in kind.items()}
 
 
-def _converters(kind: Any) -> tuple[Convert, Convert]:
+def _converters(kind: Any) -> tuple[FromAvro, FromAvro]:
     """From Arrow's Python values to Avro's, and back; only those of decimals and maps are different."""
     if isinstance(kind, str):
         if kind not in _PLAIN:
@@ -179,6 +179,6 @@ def _converters(kind: Any) -> tuple[Convert, Convert]:
     )
 
 
-def _unless_none(of: Convert) -> Convert:
+def _unless_none(of: FromAvro) -> FromAvro:
     return lambda v: None if v is None else of(v)
 

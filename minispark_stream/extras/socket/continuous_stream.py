@@ -26,7 +26,7 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.sources.base import MOST_ROWS, ContinuousStream, Offset
 from minispark_stream.extras.continuous.records import ContinuousRecordPartition, GetRecords
 from minispark_stream.extras.rpc import RpcEndpoint
-from minispark_stream.extras.socket.lines import Row, SocketLines
+from minispark_stream.extras.socket.lines import SocketLines, SocketRow
 
 
 class TextSocketContinuousStream(ContinuousStream):
@@ -37,7 +37,7 @@ class TextSocketContinuousStream(ContinuousStream):
     ):
         self.description = f"TextSocketV2[host: {host}, port: {port}]"
         self._lock = threading.Lock()
-        self._lines: list[list[Row]] = [[] for _ in range(partitions)]
+        self._lines: list[list[SocketRow]] = [[] for _ in range(partitions)]
         self._first = [0] * partitions  # the offset of the first line that is kept
         self._count = 0
         self._connection = SocketLines(host, port, include_timestamp, clock, self._add)  # (1)
@@ -68,12 +68,12 @@ class TextSocketContinuousStream(ContinuousStream):
         self._endpoint.stop()
         self._connection.stop()
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: SocketRow) -> None:
         with self._lock:
             self._lines[self._count % len(self._lines)].append(row)
             self._count += 1
 
-    def _get(self, message: GetRecords) -> list[Row]:  # (2)
+    def _get(self, message: GetRecords) -> list[SocketRow]:  # (2)
         with self._lock:
             first = message.offset - self._first[message.partition_id]
             return self._lines[message.partition_id][first : first + MOST_ROWS]

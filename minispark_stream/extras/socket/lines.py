@@ -20,7 +20,7 @@ from typing import Any
 
 from minispark_stream.engine.clock import Clock
 
-Row = tuple[Any, ...]  # the text of a line, and perhaps a time
+SocketRow = tuple[Any, ...]  # the text of a line, and perhaps a time
 logger = logging.getLogger(__name__)
 
 
@@ -31,7 +31,7 @@ class SocketLines:
         OSError: the connection cannot be opened.
     """
 
-    def __init__(self, host: str, port: int, include_timestamp: bool, clock: Clock, add: Callable[[Row], None]):
+    def __init__(self, host: str, port: int, include_timestamp: bool, clock: Clock, add: Callable[[SocketRow], None]):
         self._host, self._port, self._clock, self._add = host, port, clock, add
         self._include_timestamp = include_timestamp
         try:
@@ -56,7 +56,7 @@ class SocketLines:
         except (OSError, ValueError):
             pass  # the query was stopped
 
-    def _row(self, text: str) -> Row:
+    def _row(self, text: str) -> SocketRow:
         if not self._include_timestamp:
             return (text,)
         return text, datetime.fromtimestamp(self._clock.get_time_millis() / 1000, tz=UTC)

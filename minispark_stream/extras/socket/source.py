@@ -36,7 +36,7 @@ from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 from minispark_stream.engine.sources.base import Offset, Source
 from minispark_stream.engine.sources.source_options import refuse_user_schema
 from minispark_stream.extras.socket.continuous_stream import TextSocketContinuousStream
-from minispark_stream.extras.socket.lines import Row, SocketLines
+from minispark_stream.extras.socket.lines import SocketLines, SocketRow
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class TextSocketStream(Source):
         self._clock = clock
         self.description = f"TextSocketV2[host: {host}, port: {port}]"
         self._lock = threading.Lock()
-        self._lines: list[Row] = []
+        self._lines: list[SocketRow] = []
         self._current = self._committed = -1
         self._was_asked = False
         self._connection: SocketLines | None = None
@@ -131,7 +131,7 @@ class TextSocketStream(Source):
         if connection is not None:
             connection.stop()
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: SocketRow) -> None:
         with self._lock:
             self._lines.append(row)
             self._current += 1

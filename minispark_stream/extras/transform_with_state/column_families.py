@@ -27,7 +27,7 @@ from minispark_stream.extras.rocksdb.changes import Grown
 from minispark_stream.extras.rocksdb.family_numbers import ROW, SIZE, FamilyNumbers
 from minispark_stream.extras.rocksdb.key_encoding import rows_of
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
-from minispark_stream.extras.transform_with_state.family_indexes import PLAIN, FamilyIndex, Kind
+from minispark_stream.extras.transform_with_state.family_indexes import PLAIN, FamilyIndex, IndexKind
 
 
 class ColumnFamilies:
@@ -37,13 +37,13 @@ class ColumnFamilies:
     def __init__(self, store: StateStore, delimiter: bytes = b"", encoder: UnsafeRowDataEncoder | None = None):
         self.delimiter = delimiter
         self._store, self._encoder = store, encoder or UnsafeRowDataEncoder()
-        self._kinds: dict[bytes, Kind] = {}
+        self._kinds: dict[bytes, IndexKind] = {}
         if (known := FamilyNumbers.of_store(store)) is None:
             self._become(FamilyNumbers())
         else:
             self._numbers = known
 
-    def create(self, family: str, kind: Kind = PLAIN) -> None:  # (1)
+    def create(self, family: str, kind: IndexKind = PLAIN) -> None:  # (1)
         if family not in self._numbers.by_name:
             self._become(self._numbers.with_family(family, family.startswith(INTERNAL)))
         self._kinds[self._numbers.prefix(family)] = kind

@@ -26,14 +26,14 @@ from collections.abc import Mapping, Sequence
 from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.key_encoding import first_size, time_of
 
-Kind = str
+IndexKind = str
 PLAIN, BY_PREFIX, BY_TIME = "plain", "prefix", "time"  # how the keys of a family are searched
 
 
 class FamilyIndex:
     """`keys_of`: the keys by their beginning, up to the end of the first row (1). `num_rows` and `due_rows`: by family."""
 
-    def __init__(self, kinds: Mapping[bytes, Kind]):
+    def __init__(self, kinds: Mapping[bytes, IndexKind]):
         self.keys_of: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)  # a dict as a set that keeps its order
         self.due_rows = {family: DueRows() for family, kind in kinds.items() if kind == BY_TIME}
         self.num_rows: Counter[bytes] = Counter()

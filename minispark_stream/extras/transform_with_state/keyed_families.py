@@ -3,7 +3,7 @@
 Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18 paper, 4.3.2: a state of the user's own).
 
 1. The task sets the implicit key before it calls the processor; state variables and timers only name their family and element.
-2. `Rows` turns a Python tuple into an UnsafeRow and back, as in applyInPandasWithState
+2. `TupleRows` turns a Python tuple into an UnsafeRow and back, as in applyInPandasWithState
    (engine/operators/groups/group_state_rows.py). With a time to live, the row has two fields: a struct of the tuple's fields,
    and the time of expiry.
 3. `updated` and `removed` count, for the progress report, what the state variables put and remove.
@@ -32,7 +32,7 @@ from minispark_stream.extras.transform_with_state.column_families import ColumnF
 _BEFORE_STRUCT = 16  # bytes of a row whose first field is a struct, if it is the only one
 
 
-class Rows:
+class TupleRows:
     """(2) Python tuples as UnsafeRows of a schema. `ttl_ms`: the time to live of a row; 0 if it lives for ever."""
 
     def __init__(self, schema: StructType, ttl_ms: int = 0):
@@ -70,7 +70,7 @@ class KeyedFamilies:
 
     def __init__(self, families: ColumnFamilies, keys: StructType, now_ms: int):
         self.families, self.now_ms = families, now_ms
-        self.keys = Rows(keys)
+        self.keys = TupleRows(keys)
         self.updated = self.removed = 0  # (3)
         self._waiting: list[Callable[[], None]] = []  # (4)
         self._key: bytes | None = None

@@ -36,8 +36,8 @@ from pyspark.sql.types import Row, StructType
 from minispark_stream.engine.operators.groups.arrow_batches import batch_ends, buffer_bytes
 from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state import PandasConf
 
-Key = tuple[Any, ...]
-KeyedRow = tuple[Key, bool, Any]  # a row with its key, and whether it is new: (key, is_new, row)
+GroupingKey = tuple[Any, ...]
+KeyedRow = tuple[GroupingKey, bool, Any]  # a row with its key, and whether it is new: (key, is_new, row)
 NEW, INITIAL = 0, 1  # the columns, if there is an initial state; one of the two is null
 
 
@@ -60,7 +60,7 @@ class RowsOfKeys:
 
     def groups(
         self, rows: pa.RecordBatch, states: pa.RecordBatch | None
-    ) -> Iterator[tuple[Key, Iterator[Any] | None, Iterable[Any]]]:
+    ) -> Iterator[tuple[GroupingKey, Iterator[Any] | None, Iterable[Any]]]:
         """Each key with its new rows (None if it has none) and its rows of the initial state. A key may come twice."""
         sent = self._keyed(rows, self.source, NEW)
         if self.initial is not None and states is not None:

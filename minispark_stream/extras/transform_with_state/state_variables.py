@@ -30,7 +30,7 @@ from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 from minispark_stream.engine.checkpointing.unsafe_row import binary_fields, binary_row
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, rows_of, two_rows, unsafe_row
 from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
-from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, TupleRows
 
 VOID = bytes([0, 1, *bytes(15)])  # a row with a null
 _long = struct.Struct("<q")
@@ -72,7 +72,7 @@ class Variable:
     kind: str
     kind_in_errors = "value"  # Spark says so of lists, too
 
-    def __init__(self, keyed: KeyedFamilies, name: str, rows: Rows):
+    def __init__(self, keyed: KeyedFamilies, name: str, rows: TupleRows):
         self.name, self.rows, self.is_deleted = name, rows, False
         self._keyed, self._families = keyed, keyed.families
         self._create()
@@ -178,7 +178,7 @@ class MapVariable(Variable, MapState):
     kind = "Map"
     kind_in_errors = "map"
 
-    def __init__(self, keyed: KeyedFamilies, name: str, rows: Rows, keys: Rows):
+    def __init__(self, keyed: KeyedFamilies, name: str, rows: TupleRows, keys: TupleRows):
         super().__init__(keyed, name, rows)
         self.keys_of_map = keys
 

@@ -31,7 +31,7 @@ from minispark_stream.engine.checkpointing.unsafe_row import binary_row, long_ro
 from minispark_stream.extras.rocksdb.key_encoding import at_time, two_rows
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
 from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
-from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, TupleRows
 from minispark_stream.extras.transform_with_state.list_variable import ListVariable
 from minispark_stream.extras.transform_with_state.state_variables import (
     VOID,
@@ -67,19 +67,19 @@ class Handle(StatefulProcessorHandle):
     # -- (1) variables -----------------------------------------------------------------------------------------
 
     def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
-        rows = Rows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        rows = TupleRows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
         return self._declare(ValueVariable(self.keyed, stateName, rows))
 
     def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:  # noqa: N802, N803
-        rows = Rows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        rows = TupleRows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
         return self._declare(ListVariable(self.keyed, stateName, rows))
 
     def getMapState(  # noqa: N802
         self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,  # noqa: N803
         ttlDurationMs: int | None = None,  # noqa: N803
     ) -> MapState:
-        rows = Rows(self._parsed(valueSchema), self._ttl(stateName, ttlDurationMs))
-        return self._declare(MapVariable(self.keyed, stateName, rows, Rows(self._parsed(userKeySchema))))
+        rows = TupleRows(self._parsed(valueSchema), self._ttl(stateName, ttlDurationMs))
+        return self._declare(MapVariable(self.keyed, stateName, rows, TupleRows(self._parsed(userKeySchema))))
 
     def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
         self._verify_init("delete_if_exists")

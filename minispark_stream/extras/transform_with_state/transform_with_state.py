@@ -74,7 +74,7 @@ from minispark_stream.extras.transform_with_state.variable_schemas import (
     with_nulls,
 )
 
-Schemas = dict[str, StructType]
+SchemasByName = dict[str, StructType]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +194,7 @@ class TransformWithState(StatefulOperator):
         job = tasks.over(physical.executable(one_row).execute(), DeclareVariables(self.task.command))
         [(text,)] = plans.of_rows(session, physical.leaf(session, query_execution.prepared(session, job))).collect()
         parse = scala.java_class(session, "StructType")
-        schemas, families = Schemas(), list(families_of_timers(time_mode, keys))
+        schemas, families = SchemasByName(), list(families_of_timers(time_mode, keys))
         variables: list[tuple[str, str, bool]] = []
         fields: list[str] = []
         lives: dict[str, int] = {}

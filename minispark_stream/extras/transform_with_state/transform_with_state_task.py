@@ -35,8 +35,8 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from pyspark.sql.types import Row, StructField, StructType
 
 from minispark_stream.engine.operators.columns import (
+    BoolMask,
     EventTime,
-    Mask,
     concat,
     event_time_micros,
     is_late,
@@ -143,7 +143,7 @@ class TransformWithStateTask(StateTask):
 
     def _read(
         self, both: pa.RecordBatch
-    ) -> tuple[pa.RecordBatch, Mask, pa.RecordBatch, pa.RecordBatch | None]:
+    ) -> tuple[pa.RecordBatch, BoolMask, pa.RecordBatch, pa.RecordBatch | None]:
         """The new rows, which of them are late, and what is sent: the others, and the initial state (rows_of_keys.py)."""
         if self.initial is None:
             late = self._late(both)
@@ -156,7 +156,7 @@ class TransformWithStateTask(StateTask):
         late = self._late(rows)
         return rows, late, without(new, late), sides.filter(pc.invert(is_new))
 
-    def _late(self, rows: pa.RecordBatch) -> Mask:
+    def _late(self, rows: pa.RecordBatch) -> BoolMask:
         return is_late(rows, self.event_time if self.time_mode == EVENT_TIME else None, self.watermarks.late_ms)
 
     # -- output ------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.operators.explained import Entry
 from minispark_stream.engine.plan.nodes import Node, SourceLeaf, Stateless, Static, Watermark
-from minispark_stream.engine.plan.streaming_relation import Sources
+from minispark_stream.engine.plan.streaming_relation import SourceKeys
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.lens.recording.previews import harmless, in_ms, preview
 from minispark_stream.lens.recording.told import emitted_plan
@@ -62,7 +62,7 @@ class Taken:
         return [dict(zip(columns, one["row"].values())) for one in islice(self.rows.values(), most)]
 
 
-def take(session: SparkSession, sources: Sources, ordinal: int, name: str, data: DataFrame) -> Taken | None:
+def take(session: SparkSession, sources: SourceKeys, ordinal: int, name: str, data: DataFrame) -> Taken | None:
     """(1) `name` is what the trace calls the source. None if its rows could not be numbered."""
     try:
         return _taken(session, sources, ordinal, name, plans.analyzed(data))
@@ -71,7 +71,7 @@ def take(session: SparkSession, sources: Sources, ordinal: int, name: str, data:
         return None
 
 
-def _taken(session: SparkSession, sources: Sources, ordinal: int, name: str, plan: JavaObject) -> Taken:
+def _taken(session: SparkSession, sources: SourceKeys, ordinal: int, name: str, plan: JavaObject) -> Taken:
     """The rows stay in the driver for the plans that will run over them."""
     if sources.asks_for_metadata(ordinal):
         plan = plan.withMetadataColumns()

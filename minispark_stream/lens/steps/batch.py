@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from minispark_stream.lens.steps.step import Step
-from minispark_stream.lens.trace.measured import Measured, Node, measured
+from minispark_stream.lens.trace.measured import Measured, MeasuredNode, measured
 from minispark_stream.lens.trace.rows import Arrival, Row, Tasks
 from minispark_stream.lens.trace.values import at_least_0
 from minispark_stream.lens.view.words import delay_words, plain, plural, short, short_clock, time_words
@@ -27,27 +27,27 @@ class _PlanningIns(TypedDict, total=False):
     timestamp: int | None
 
 
-class Operator(TypedDict, total=False):
+class PlanOperator(TypedDict, total=False):
     """A stateful operator of a plan."""
 
     operatorId: int
     operator: str
 
 
-class Tree(Operator, total=False):
+class PlanTree(PlanOperator, total=False):
     """A plan from the sink down, as far as watermarks go: a source, a `withWatermark`, an operator that promises `output`."""
 
     source: str
     watermark: str
     delayMs: int
     output: int | None
-    below: Sequence[Tree]
+    below: Sequence[PlanTree]
 
 
 class _PlanningOuts(TypedDict, total=False):
     plan: str | None
-    operators: Sequence[Operator]
-    tree: Tree | None
+    operators: Sequence[PlanOperator]
+    tree: PlanTree | None
 
 
 def _planned(ins: _PlanningIns, outs: _PlanningOuts) -> str:
@@ -98,7 +98,7 @@ class _AddIns(TypedDict, total=False):
     batchId: int
 
 
-class Written(TypedDict, total=False):
+class ManifestFile(TypedDict, total=False):
     """The entry of a file sink's manifest; `skipped`: an earlier run had already written it."""
 
     file: str
@@ -113,7 +113,7 @@ class _AddOuts(TypedDict, total=False):
     arrivals: Sequence[Arrival] | None
     onward: Sequence[Arrival] | None
     read: Mapping[str, Sequence[Row]]
-    written: Written | None
+    written: ManifestFile | None
     tasks: Tasks
 
 
@@ -155,7 +155,7 @@ class _UpdateIns(TypedDict, total=False):
 
 class _UpdateOuts(TypedDict, total=False):
     watermark: int | None
-    operators: Sequence[Node]
+    operators: Sequence[MeasuredNode]
 
 
 def _moved(ins: _UpdateIns, outs: _UpdateOuts) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from minispark_stream.lens.steps.logs import FileIns
-from minispark_stream.lens.steps.step import Offset, Step
+from minispark_stream.lens.steps.step import LoggedOffset, Step
 from minispark_stream.lens.view.words import offset_words, plain
 
 
@@ -15,7 +15,7 @@ class _StartIns(TypedDict, total=False):
 
 class _StartOuts(TypedDict, total=False):
     epoch: int
-    start: Offset
+    start: LoggedOffset
 
 
 class _EpochIns(FileIns, total=False):
@@ -23,7 +23,7 @@ class _EpochIns(FileIns, total=False):
 
 
 class _CommitIns(_EpochIns, total=False):
-    end: Offset
+    end: LoggedOffset
     writers: int
     sink: str
 

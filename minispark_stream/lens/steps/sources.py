@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TypedDict
 
-from minispark_stream.lens.steps.step import Offset, Step
+from minispark_stream.lens.steps.step import LoggedOffset, Step
 from minispark_stream.lens.trace.rows import Row
 from minispark_stream.lens.view.words import offset_words, plain, plural, short, source_words
 
@@ -22,7 +22,7 @@ def _source(ins: _OfSource) -> str:
     return source_words(plain(ins.get("source")))
 
 
-def brief(offset: Offset) -> str:
+def brief(offset: LoggedOffset) -> str:
     """An offset; that of the file source as a number only, because a caption has little room."""
     return offset_words(offset).removeprefix("logOffset ").removeprefix("the ")
 
@@ -35,12 +35,12 @@ class _OfSource(TypedDict, total=False):
 
 
 class _LatestIns(_OfSource, total=False):
-    start: Offset
+    start: LoggedOffset
     limit: str
 
 
 class _LatestOuts(TypedDict, total=False):
-    end: Offset
+    end: LoggedOffset
     files: Sequence[str]
     listed: int | None
     left: Sequence[str] | None
@@ -70,7 +70,7 @@ LATEST_OFFSET = Step(
 
 
 class _CommitIns(_OfSource, total=False):
-    end: Offset
+    end: LoggedOffset
 
 
 COMMIT_SOURCE = Step(
@@ -87,8 +87,8 @@ COMMIT_SOURCE = Step(
 
 
 class _GetIns(_OfSource, total=False):
-    start: Offset
-    end: Offset
+    start: LoggedOffset
+    end: LoggedOffset
 
 
 class _GetOuts(TypedDict, total=False):

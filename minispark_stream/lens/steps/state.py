@@ -9,14 +9,14 @@ from minispark_stream.engine.checkpointing.join_stores import SIDES
 from minispark_stream.lens.steps.logs import Deleted, deleted_words
 from minispark_stream.lens.steps.step import Step
 from minispark_stream.lens.trace.report import OperatorReport
-from minispark_stream.lens.trace.rows import InMemory, StateRow, Told, Zip
+from minispark_stream.lens.trace.rows import InMemory, RowOfState, ToldRow, Zip
 from minispark_stream.lens.trace.values import at_least_0
 from minispark_stream.lens.view.words import number, plain, plural, time_words
 
 # -- stateOperator -------------------------------------------------------------------------------------------
 
 
-class Function(TypedDict, total=False):
+class AggregateFunction(TypedDict, total=False):
     """An aggregate function, and how many buffers it has in a row of state."""
 
     name: str
@@ -44,7 +44,7 @@ class OperatorIns(TypedDict, total=False):
     outputMode: str
     version: int
     stores: Sequence[str]
-    functions: Sequence[Function]
+    functions: Sequence[AggregateFunction]
     watermarkLate: int | None
     watermarkEviction: int | None
     decides: Decides
@@ -54,11 +54,11 @@ class OperatorOuts(TypedDict, total=False):
     """What it did: in numbers, and with rows, what was and is in its state, and what its tasks told."""
 
     metrics: OperatorReport
-    before: Sequence[StateRow]
-    between: Sequence[StateRow]
-    after: Sequence[StateRow]
+    before: Sequence[RowOfState]
+    between: Sequence[RowOfState]
+    after: Sequence[RowOfState]
     rows: int
-    told: Mapping[str, Sequence[Told]] | None
+    told: Mapping[str, Sequence[ToldRow]] | None
     where: Sequence[InMemory]
     zips: Sequence[Zip]
 

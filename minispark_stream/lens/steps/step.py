@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-Offset = Any  # as a log has it, as JSON text; or as a progress report has it, as a JSON value
+LoggedOffset = Any  # as a log has it, as JSON text; or as a progress report has it, as a JSON value
 
 
 class Nothing(TypedDict, total=False):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from minispark_stream.lens.steps.step import Offset, Step
-from minispark_stream.lens.trace.report import Report
+from minispark_stream.lens.steps.step import LoggedOffset, Step
+from minispark_stream.lens.trace.report import ProgressReport
 from minispark_stream.lens.view.words import plain, plural, short
 
-BySource = Mapping[str, Offset]
+BySource = Mapping[str, LoggedOffset]
 
 
 # -- startQuery ----------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ RUN_BATCH = Step(
 
 
 class _FinishOuts(TypedDict, total=False):
-    progress: Report
+    progress: ProgressReport
 
 
 FINISH_TRIGGER = Step(

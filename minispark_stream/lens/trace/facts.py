@@ -17,8 +17,8 @@ from typing import Any
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.trace.events import MAX_ARRIVALS
 from minispark_stream.lens.trace.recording import Batch, Recording
-from minispark_stream.lens.trace.report import OperatorReport, Report
-from minispark_stream.lens.trace.rows import Arrival, StateRow, Told
+from minispark_stream.lens.trace.report import OperatorReport, ProgressReport
+from minispark_stream.lens.trace.rows import Arrival, RowOfState, ToldRow
 from minispark_stream.lens.trace.values import at_least_0
 
 # What the tasks tell about a row or a key, and about what is in the state (engine/operators/told.py).
@@ -52,11 +52,11 @@ class OperatorFacts:
     limit: int | None
     join_type: str | None
     metrics: OperatorReport
-    before: Sequence[StateRow]
-    after: Sequence[StateRow]
-    told: Mapping[str, Sequence[Told]] | None = None
+    before: Sequence[RowOfState]
+    after: Sequence[RowOfState]
+    told: Mapping[str, Sequence[ToldRow]] | None = None
 
-    def told_of(self, what: str) -> Sequence[Told]:
+    def told_of(self, what: str) -> Sequence[ToldRow]:
         """The keys, rows or pairs about which the tasks told this."""
         return (self.told or {}).get(what, ())
 
@@ -88,7 +88,7 @@ class BatchFacts:
     operators: Mapping[int, OperatorFacts]
     above: Mapping[int, int]
     rows_out: Sequence[Any] | None
-    progress: Report
+    progress: ProgressReport
     is_real_time: bool = False
 
     @property

@@ -40,14 +40,14 @@ from minispark_stream.lens.trace.facts import (
     batch_facts,
 )
 from minispark_stream.lens.trace.given import Given, given_for_keys, key_name
-from minispark_stream.lens.trace.holdings import Held, Holding, group_of, is_within
+from minispark_stream.lens.trace.holdings import Holding, Holdings, group_of, is_within
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.values import name_of
 
 UNKNOWN, LEFT_OUT = "not known", "left out"  # the tasks told nothing about a row; the row did not reach an operator
 SIDES = ("left", "right")  # of a join
 DROPPED = (LATE, DUPLICATE, BEYOND, TURNED_AWAY)
-Place = tuple[int, int, int]  # of an emitted row: operator, number of the batch, place among the rows that it emitted there
+FatePlace = tuple[int, int, int]  # of an emitted row: operator, number of the batch, place among the rows that it emitted there
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Fates:
     batches: tuple[BatchFacts, ...]
     rows: tuple[Fate, ...]
     holdings: tuple[Holding, ...]
-    emitted: Mapping[Place, Sequence[Fate]] = field(default_factory=dict)
+    emitted: Mapping[FatePlace, Sequence[Fate]] = field(default_factory=dict)
 
     def emissions(self, fate: Fate) -> list[tuple[BatchFacts, int, Mapping[str, Any] | None]] | None:
         """When a join emitted a row, at which place, and with which partner (None: without one); None if this is not known."""
@@ -123,7 +123,7 @@ class Fates:
     def _given(self) -> Mapping[tuple[int, int, str], Sequence[Given]]:
         return given_for_keys(self.batches)
 
-    def places(self, fate: Fate) -> list[Place]:
+    def places(self, fate: Fate) -> list[FatePlace]:
         """The places of what was emitted because of a row: from its holding, or in its pairs, or for its key."""
         if fate.operator is None:
             return []
@@ -171,8 +171,8 @@ def _places(arrival: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
 class _Play:
     def __init__(self) -> None:
         self.rows: list[Fate] = []
-        self.emitted: dict[Place, list[Fate]] = {}
-        self.held = Held()
+        self.emitted: dict[FatePlace, list[Fate]] = {}
+        self.held = Holdings()
         self._arrived = 0
 
     def run(self, batch: BatchFacts) -> None:

@@ -56,7 +56,7 @@ class Holding:
         return self if self.merged_into is None else self.merged_into.last
 
 
-class Held:
+class Holdings:
     """What is in the states now; and `all` that has ever been there, in the order in which it was opened."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 
-class Node(TypedDict, total=False):
+class MeasuredNode(TypedDict, total=False):
     """What is recorded of a `withWatermark`: its column, and the times and the number of the rows that it saw."""
 
     node: str | None
@@ -49,7 +49,7 @@ def measured(outputs: Mapping[str, Any]) -> tuple[Measured, ...]:
     return tuple(map(_measured, outputs.get("operators", ())))
 
 
-def _measured(one: Node) -> Measured:
+def _measured(one: MeasuredNode) -> Measured:
     count = one.get("count")
     return Measured(
         node=one.get("node") or "event time",

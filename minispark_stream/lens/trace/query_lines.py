@@ -60,7 +60,7 @@ GROUPS = ("groupBy", "groupby", "rollup", "cube")
 
 
 PIECES = "\n\n\n"  # between the functions and statements of a query
-Place = tuple[int, int]  # line and column, from 0
+LinePlace = tuple[int, int]  # line and column, from 0
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Call:
     line: int
     steps: tuple[str, ...]
     makes: tuple[str, ...] = ()
-    made_at: Place = (-1, -1)
-    below: tuple[Place, ...] = ()
+    made_at: LinePlace = (-1, -1)
+    below: tuple[LinePlace, ...] = ()
 
     def is_of(self, step: str, operator: str | None) -> bool:
         """Whether it belongs to a step, which for stateOperator is that of an operator."""
@@ -111,7 +111,7 @@ def lines_of(code: str, step: str, operator: str | None = None, place: tuple[int
     return sorted({call.line for call in fitting})
 
 
-def _one_upon_the_other(calls: Sequence[Call]) -> list[Place]:
+def _one_upon_the_other(calls: Sequence[Call]) -> list[LinePlace]:
     """Where the operators are made, the lowest first, if all of them are in one chain."""
     below = {call.made_at: call.below for call in calls}
     ordered = sorted(below, key=lambda place: len(below[place]))
@@ -201,7 +201,7 @@ def _is_of_text(method: ast.Attribute) -> bool:
     return isinstance(upon, (ast.Constant, ast.JoinedStr)) or (isinstance(upon, ast.Attribute) and upon.attr == "path")
 
 
-def _place(method: ast.Attribute, first: int) -> Place:
+def _place(method: ast.Attribute, first: int) -> LinePlace:
     return (first + (method.end_lineno or 1) - 1, method.end_col_offset or 0)
 
 

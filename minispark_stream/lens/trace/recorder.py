@@ -99,7 +99,7 @@ class Recorder:
             return tuple(e for group in [*(kept for _, kept in self._kept), self._current] for e in group)
 
     def _once(self, value: Any) -> Any:
-        """The same JSON value, in which equal texts are the same object."""
+        """A JSON value in which equal texts are one object."""
         match value:
             case str():
                 return self._texts.setdefault(value, value)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from minispark_stream.lens.trace.events import Event
-from minispark_stream.lens.trace.report import Report
+from minispark_stream.lens.trace.report import ProgressReport
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Batch:
     events: tuple[Event, ...]
 
     @property
-    def progress(self) -> Report:
+    def progress(self) -> ProgressReport:
         """The progress report, as Spark's JSON; empty if the batch did not get that far."""
-        return next((e.outputs["progress"] for e in reversed(self.events) if "progress" in e.outputs), Report())
+        return next((e.outputs["progress"] for e in reversed(self.events) if "progress" in e.outputs), ProgressReport())
 
     @property
     def durations(self) -> dict[str, float]:

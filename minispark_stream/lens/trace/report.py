@@ -33,14 +33,14 @@ class SourceReport(TypedDict, total=False):
     numInputRows: int
 
 
-class SinkReport(TypedDict, total=False):
+class SinkProgress(TypedDict, total=False):
     """The sink."""
 
     description: str
     numOutputRows: int | None
 
 
-class Report(TypedDict, total=False):
+class ProgressReport(TypedDict, total=False):
     """A batch, or a trigger without one."""
 
     batchId: int
@@ -52,4 +52,4 @@ class Report(TypedDict, total=False):
     eventTime: Mapping[str, str]
     stateOperators: Sequence[OperatorReport]
     sources: Sequence[SourceReport]
-    sink: SinkReport
+    sink: SinkProgress

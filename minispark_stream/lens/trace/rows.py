@@ -36,7 +36,7 @@ class Arrival(TypedDict, total=False):
     at: Sequence[At]
 
 
-class Told(TypedDict, total=False):
+class ToldRow(TypedDict, total=False):
     """A key, a row, or the two rows of a pair, about which a task has decided something."""
 
     key: Row | None
@@ -51,7 +51,7 @@ class Told(TypedDict, total=False):
     place: Mapping[str, int | None] | None
 
 
-class StateRow(TypedDict, total=False):
+class RowOfState(TypedDict, total=False):
     """A row of a store."""
 
     store: str

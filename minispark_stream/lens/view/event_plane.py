@@ -77,7 +77,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Span:
+class EventTimeSpan:
     """What a progress report says about the event times of a batch."""
 
     batch: int
@@ -97,7 +97,7 @@ class Plane:
     dots: tuple[Dot, ...]
     bands: tuple[Band, ...]
     stairs: Mapping[str, Sequence[int | None]]
-    spans: tuple[Span, ...] = ()
+    spans: tuple[EventTimeSpan, ...] = ()
     dropped: Mapping[int, int] = field(default_factory=dict)
     timers: tuple[Timer, ...] = ()
     clock: str = "event time"
@@ -265,7 +265,7 @@ def _told(found: Fates) -> Plane:  # (5)
         if "min" in times and "max" in times:
             has_null = times["min"] == 0 < times["max"]  # a null event time counts as 1970: neither least nor average is known
             low, average = (times["max"], None) if has_null else (times["min"], times.get("avg"))
-            spans.append(Span(batch.number, low, times["max"], average))
+            spans.append(EventTimeSpan(batch.number, low, times["max"], average))
         for start_ms, end_ms in sorted({w for row in batch.rows_out or () if (w := _window(row)) is not None}):
             title = f"[{time_words(start_ms)}, {clock_words(end_ms)}) left in batch {batch.batch_id}"
             own = {batch.number: (start_ms, end_ms)}

@@ -26,7 +26,7 @@ from minispark_stream.lens.view.words import key_words, row_words, time_words
 # timeouts of applyInPandasWithState as a part of a state row (flat_map_groups_with_state.py in the engine).
 EVENT, CLOCK = "event", "clock"
 
-Known = dict[tuple[str, int], Mapping[str, Any]]  # key and time of a timer -> the key
+KnownTimers = dict[tuple[str, int], Mapping[str, Any]]  # key and time of a timer -> the key
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def timers(found: Fates, operator_id: int) -> dict[str, tuple[Timer, ...]]:
 
 def _timers(found: Fates, operator_id: int, clock: str) -> Iterator[Timer]:
     since: dict[tuple[str, int], int | None] = {}  # None: the trace begins later
-    keys: Known = {}
+    keys: KnownTimers = {}
     for batch in found.batches:
         operator = batch.operators.get(operator_id)
         if operator is None:
@@ -78,7 +78,7 @@ def _timer(
     return Timer(one[1], first or 0, last, how == "fired", title, key_words(key))
 
 
-def _set(rows: Sequence[Any], clock: str) -> Known:
+def _set(rows: Sequence[Any], clock: str) -> KnownTimers:
     """The timers in a version of the state."""
     return {(key_name(key), ms): key for key, ms in filter(None, (_of(row, clock) for row in rows))}
 
@@ -93,7 +93,7 @@ def _of(row: Mapping[str, Any], clock: str) -> tuple[Mapping[str, Any], int] | N
     return None if ms is None else (key, ms)
 
 
-def _fired(operator: OperatorFacts, before: Known) -> Known:  # (2)
+def _fired(operator: OperatorFacts, before: KnownTimers) -> KnownTimers:  # (2)
     told = [(item.get("key") or {}, (item.get("timer") or {}).get("ms")) for item in operator.told_of(FIRED)]
     timed_out = {key_name(key) for key, ms in told if ms is None}
     fired = {(key_name(key), ms): key for key, ms in told if ms is not None}

@@ -29,7 +29,7 @@ _FILE_SOURCE = re.compile(r"\w+: FileStreamSource\[")
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenFiles:
     """What a batch did with the files of one source.
 
     Attributes:
@@ -50,7 +50,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DrawnEntry:
     """The entry of a batch in the manifest; `skipped`: an earlier run had already written it."""
 
     batch_id: int
@@ -64,17 +64,17 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Files:
+class FileRows:
     """The rows of each file source by its name, and those of the manifest."""
 
-    sources: tuple[tuple[str, tuple[Taken, ...]], ...]
-    manifest: tuple[Entry, ...]
+    sources: tuple[tuple[str, tuple[TakenFiles, ...]], ...]
+    manifest: tuple[DrawnEntry, ...]
     sink: str = ""
 
 
-def files(recording: Recording) -> Files:
+def files(recording: Recording) -> FileRows:
     """What is recorded about files; empty if neither a source nor the sink has files."""
-    rows: dict[str, list[Taken]] = {}
+    rows: dict[str, list[TakenFiles]] = {}
     seen: dict[str, set[str]] = {}
     entries, sink = [], ""
     for batch in recording.batches:
@@ -87,7 +87,7 @@ def files(recording: Recording) -> Files:
             count = max(look.get("leftCount") or 0, len(left or ()))
             looks_at, keeps = _looks_at(look, len(taken) + count), look.get("kept") != 0
             rows.setdefault(source, []).append(
-                Taken(batch.batch_id, looks_at, len(before - set(taken)), taken, left, count, keeps, batch.rerun)
+                TakenFiles(batch.batch_id, looks_at, len(before - set(taken)), taken, left, count, keeps, batch.rerun)
             )
             before.update(taken)
         for event in batch.events:
@@ -95,8 +95,8 @@ def files(recording: Recording) -> Files:
             if "file" in written:
                 sink = short(str(event.inputs.get("sink")))
                 name = str(written["file"])
-                entries.append(Entry(batch.batch_id, name, _names(written.get("added")), written.get("skipped") is True))
-    return Files(tuple((short(source), tuple(found)) for source, found in rows.items()), tuple(entries), sink)
+                entries.append(DrawnEntry(batch.batch_id, name, _names(written.get("added")), written.get("skipped") is True))
+    return FileRows(tuple((short(source), tuple(found)) for source, found in rows.items()), tuple(entries), sink)
 
 
 def _looks_at(look: Mapping[str, Any], new: int) -> str:
@@ -129,7 +129,7 @@ CAPTION = (
 MANIFEST = " What the sink has written counts for a reader when an entry of the manifest names it."
 
 
-def svg(found: Files) -> str | None:
+def svg(found: FileRows) -> str | None:
     """The picture; None if there are no files."""
     if not found.sources and not found.manifest:
         return None
@@ -157,7 +157,7 @@ def svg(found: Files) -> str | None:
     return sheet.svg()
 
 
-def _source(sheet: Sheet, source: str, taken: Sequence[Taken], leaves: float) -> None:
+def _source(sheet: Sheet, source: str, taken: Sequence[TakenFiles], leaves: float) -> None:
     looks, seen, takes = MARGIN + LABEL, MARGIN + LABEL + LOOKS, MARGIN + LABEL + LOOKS + SEEN
     sheet.heading(f"source {source}")
     for x, words in ((looks, "looks"), (seen, "had read"), (takes, "takes"), (leaves, "leaves")):
@@ -176,7 +176,7 @@ def _source(sheet: Sheet, source: str, taken: Sequence[Taken], leaves: float) ->
     _newest(sheet, len(taken))
 
 
-def _manifest(sheet: Sheet, sink: str, entries: Sequence[Entry]) -> None:
+def _manifest(sheet: Sheet, sink: str, entries: Sequence[DrawnEntry]) -> None:
     sheet.heading(f"sink {sink}: its manifest _spark_metadata/")
     sheet.top += 2
     for entry in entries[-MOST:]:

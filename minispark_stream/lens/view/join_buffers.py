@@ -28,7 +28,7 @@ MOST_LANES, MOST_BATCHES, MOST_PAIRS = 14, 16, 12  # lanes of a side, pairs of a
 
 
 @dataclass(frozen=True)
-class Lane:
+class RowLane:
     """A row of one side. `last`: the batch that evicted it (None: none so far); numbers of batches count from 0.
 
     `lost`: the batch from which on nothing is known of it. `is_late`: it was dropped. `is_stored`: False if it met the other
@@ -52,7 +52,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Pair:
+class DrawnPair:
     """Two rows that met in a batch, by their places in `left` and `right`; their joined row was emitted."""
 
     batch: int
@@ -61,7 +61,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Buffers:
+class DrawnJoin:
     """One join. `leaves_ms` is the state watermark of each side in each batch; `rows` are all rows of each side.
 
     `left_out` are pairs of the lanes that are not drawn; `is_told` says whether the tasks told all of them.
@@ -69,9 +69,9 @@ class Buffers:
 
     title: str
     batch_ids: tuple[int, ...]
-    left: tuple[Lane, ...]
-    right: tuple[Lane, ...]
-    pairs: tuple[Pair, ...]
+    left: tuple[RowLane, ...]
+    right: tuple[RowLane, ...]
+    pairs: tuple[DrawnPair, ...]
     leaves_ms: tuple[tuple[int | None, ...], tuple[int | None, ...]]
     rows: tuple[int, int]
     first_batch: int = 0
@@ -79,7 +79,7 @@ class Buffers:
     is_told: bool = True
 
 
-def buffers(found: Fates) -> tuple[Buffers, ...]:
+def buffers(found: Fates) -> tuple[DrawnJoin, ...]:
     """Every join of a trace that has rows."""
     joins: dict[int, OperatorFacts] = {}
     for batch in found.batches:
@@ -88,7 +88,7 @@ def buffers(found: Fates) -> tuple[Buffers, ...]:
     return tuple(one for one in made if any(one.rows))
 
 
-def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
+def _buffers(found: Fates, join: OperatorFacts) -> DrawnJoin:
     fates = [f for f in found.rows if f.operator is not None and f.operator.operator_id == join.operator_id]
     sides = tuple([fate for fate in fates if fate.side == side] for side in (0, 1))
     lanes = tuple([_lane(found, fate) for fate in side] for side in sides)
@@ -97,7 +97,7 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
     shown = _shown(lanes, first)
     place = tuple({old: new for new, old in enumerate(side)} for side in shown)
     drawn = [
-        Pair(p.batch, place[0][p.left], place[1][p.right])
+        DrawnPair(p.batch, place[0][p.left], place[1][p.right])
         for p in pairs if p.batch >= first and p.left in place[0] and p.right in place[1]
     ]
     few = [p for _, of_batch in groupby(sorted(drawn, key=lambda p: p.batch), key=lambda p: p.batch)
@@ -105,7 +105,7 @@ def _buffers(found: Fates, join: OperatorFacts) -> Buffers:
     bounds = tuple(
         tuple(_bound(batch.operators.get(join.operator_id), side) for batch in found.batches[first:]) for side in (0, 1)
     )
-    return Buffers(
+    return DrawnJoin(
         title=f"operator {join.operator_id}: {join.join_type} join{_of_sources(sides)}",
         batch_ids=tuple(batch.batch_id for batch in found.batches[first:]),
         left=tuple(lanes[0][n] for n in shown[0]),
@@ -127,12 +127,12 @@ def _of_sources(sides: Sequence[Sequence[Fate]]) -> str:
     return f" of {source_words(*left)} (left, above) and {source_words(*right)} (right, below)"
 
 
-def _lane(found: Fates, fate: Fate) -> Lane:
+def _lane(found: Fates, fate: Fate) -> RowLane:
     key = fate.at.get("key") or {}
     words = " ".join(plain(value) for value in key.values())
     clock = "" if fate.time_ms is None else short_clock(fate.time_ms)
     held = fate.holding
-    return Lane(
+    return RowLane(
         label=f"{words} {clock}".strip() or row_words(fate.row),
         key=words,
         row=fate.at.get("row") or {},
@@ -149,7 +149,7 @@ def _bound(operator: OperatorFacts | None, side: int) -> int | None:
     return operator.leaves(side) if operator is not None and operator.eviction_ms else None
 
 
-def _pairs(found: Fates, fates: Sequence[Fate], left: Sequence[Lane], right: Sequence[Lane]) -> Iterator[Pair]:
+def _pairs(found: Fates, fates: Sequence[Fate], left: Sequence[RowLane], right: Sequence[RowLane]) -> Iterator[DrawnPair]:
     """(2) What the tasks told about the left rows: a pair is emitted in the batch that brings the second of the two."""
     by_row: dict[str, list[int]] = {}
     for number, lane in enumerate(right):
@@ -158,7 +158,7 @@ def _pairs(found: Fates, fates: Sequence[Fate], left: Sequence[Lane], right: Seq
         for batch, _, partner in found.emissions(fate) or ():
             for other in by_row.get(name_of(partner), ()):
                 if max(one.first, right[other].first) == batch.number and not one.is_late and not right[other].is_late:
-                    yield Pair(batch.number, number, other)
+                    yield DrawnPair(batch.number, number, other)
 
 
 def _is_alone(found: Fates, fate: Fate) -> bool:
@@ -166,7 +166,7 @@ def _is_alone(found: Fates, fate: Fate) -> bool:
     return any(partner is None for _, _, partner in found.emissions(fate) or ())
 
 
-def _shown(lanes: tuple[list[Lane], ...], first: int) -> tuple[list[int], ...]:
+def _shown(lanes: tuple[list[RowLane], ...], first: int) -> tuple[list[int], ...]:
     """(4) The places of the lanes that are drawn, by side: those of the first keys; keys that both sides have come first."""
     alive = [[n for n, lane in enumerate(side) if lane.end is None or lane.end >= first] for side in lanes]
     left, right = ({lanes[side][n].key for n in alive[side]} for side in (0, 1))

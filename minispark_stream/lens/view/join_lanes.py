@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minispark_stream.lens.trace.fates import SIDES
-from minispark_stream.lens.view.join_buffers import Buffers, Lane, Pair
+from minispark_stream.lens.view.join_buffers import DrawnJoin, DrawnPair, RowLane
 from minispark_stream.lens.view.sheet import CELL, GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
 from minispark_stream.lens.view.words import clock_words, plural, row_words
 
@@ -22,7 +22,7 @@ CAPTION = (
 )
 
 
-def svg(found: Sequence[Buffers]) -> str | None:
+def svg(found: Sequence[DrawnJoin]) -> str | None:
     """The picture of all joins of a trace; None if there are none."""
     if not found:
         return None
@@ -44,7 +44,7 @@ def svg(found: Sequence[Buffers]) -> str | None:
 
 
 class _Drawing:
-    def __init__(self, sheet: Sheet, one: Buffers, column: float):
+    def __init__(self, sheet: Sheet, one: DrawnJoin, column: float):
         self.sheet, self.one, self.column = sheet, one, column
         self.end = self.x(len(one.batch_ids))
 
@@ -102,7 +102,7 @@ class _Drawing:
             self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: never leaves, nothing bounds it", ink=STATE)
         self.sheet.top += 16
 
-    def lanes(self, lanes: Sequence[Lane], name: str) -> list[float]:
+    def lanes(self, lanes: Sequence[RowLane], name: str) -> list[float]:
         """Draw one side. Returns the height of each lane."""
         sheet, heights = self.sheet, []
         if not lanes:
@@ -115,7 +115,7 @@ class _Drawing:
             sheet.top += LANE
         return heights
 
-    def lane(self, lane: Lane, y: float) -> None:
+    def lane(self, lane: RowLane, y: float) -> None:
         sheet, first = self.sheet, lane.first - self.one.first_batch
         sheet.words(MARGIN + LABEL - 10, y, lane.label[:22], align="right", size=9)
         if first >= 0:
@@ -142,7 +142,7 @@ class _Drawing:
             sheet.words(stop - 5, y, "→ with nulls", size=8, ink=OUT.edge, align="right", bold=True)
 
     def pairs(self, above: Sequence[float], below: Sequence[float]) -> None:
-        in_batch: dict[int, list[Pair]] = {}
+        in_batch: dict[int, list[DrawnPair]] = {}
         for pair in self.one.pairs:
             in_batch.setdefault(pair.batch - self.one.first_batch, []).append(pair)
         for n, pairs in in_batch.items():

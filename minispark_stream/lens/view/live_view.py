@@ -32,7 +32,7 @@ FRAMES = ("trigger", "runBatch")  # they end after the steps in them, which say 
 
 
 @dataclass(frozen=True)
-class Look:
+class QueryMoment:
     """A query at one moment.
 
     `recording` has the progress reports of its newest batches; `steps` has the steps of the newest one, if they are recorded.
@@ -54,7 +54,7 @@ class LiveView(widgets.VBox):
         every_s: seconds between two calls of `look`.
     """
 
-    def __init__(self, look: Callable[[], Look], every_s: float = 1.0):
+    def __init__(self, look: Callable[[], QueryMoment], every_s: float = 1.0):
         self._look, self._every_s = look, every_s
         self._parts = {name: widgets.HTML() for name in ("words", "charts", "flow")}
         self._stop = widgets.Button(description="stop watching", icon="stop", layout={"width": "130px"})
@@ -92,7 +92,7 @@ class LiveView(widgets.VBox):
                 self._closed.wait(max(self._every_s, 2 * (time.monotonic() - began)))
         self._end()
 
-    def _show(self, seen: Look) -> None:
+    def _show(self, seen: QueryMoment) -> None:
         state = "running" if seen.is_active else "ended" if seen.error is None else "failed"  # (2)
         message = seen.message if seen.is_active else seen.error or "the query has ended"
         self._draw("words", (state, message, seen.recording), lambda: _words(seen.title, state, message, seen.recording))

@@ -50,7 +50,7 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class Run:
+class LogRun:
     """The batches of one run, and the ends of both logs as it found them (None: empty, or not known)."""
 
     number: int
@@ -72,7 +72,7 @@ class Run:
         return f"the offset log ends with {offset}, the commit log {ends}: batch {restart.batch_id} runs again"
 
 
-def runs(recording: Recording) -> tuple[Run, ...]:
+def runs(recording: Recording) -> tuple[LogRun, ...]:
     """What every run did to the logs; nothing if no batch was logged."""
     deleted = {n for e in recording.events if e.step == "purge" for n in e.outputs.get("deleted", ())}
     logged = [(batch, found) for batch in recording.batches if (found := _logged(batch, deleted)) is not None]
@@ -84,11 +84,11 @@ def runs(recording: Recording) -> tuple[Run, ...]:
     made = []
     for number, group in groupby(pairs, key=lambda pair: pair[0]):
         members = [member for _, member in group]
-        made.append(Run(number, _found(members[0][0]), tuple(one for _, one in members)))
+        made.append(LogRun(number, _found(members[0][0]), tuple(one for _, one in members)))
     return tuple(map(_with_losses, made, [*made[1:], None]))
 
 
-def _with_losses(run: Run, later: Run | None) -> Run:  # (3)
+def _with_losses(run: LogRun, later: LogRun | None) -> LogRun:  # (3)
     if later is None or later.found is None:
         return run
     ends = [-1 if end is None else end for end in later.found]
@@ -138,7 +138,7 @@ CAPTION = (
 )
 
 
-def svg(found: Sequence[Run], recorded: int) -> str | None:
+def svg(found: Sequence[LogRun], recorded: int) -> str | None:
     """The picture; None if nothing was logged. `recorded` is the number of batches in the trace."""
     if not found:
         return None

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.view.sentences import caption, caption_lines
-from minispark_stream.lens.view.state_files import Files, Place
+from minispark_stream.lens.view.state_files import StoreFiles, StorePlace
 from minispark_stream.lens.view.walk import Key, Moment, failed
 from minispark_stream.lens.view.world import LogEntry, SourceView, World
 from minispark_stream.lens.view.world_changes import worlds
@@ -121,7 +121,7 @@ def _entries(log: tuple[LogEntry, ...], other: tuple[LogEntry, ...]) -> tuple[Lo
     return tuple(replace(e, text=texts.get(e.id)) if e.text is None else e for e in log)
 
 
-def _files(files: Mapping[Place, Files], other: Mapping[Place, Files]) -> dict[Place, Files]:
+def _files(files: Mapping[StorePlace, StoreFiles], other: Mapping[StorePlace, StoreFiles]) -> dict[StorePlace, StoreFiles]:
     """Files with what the other trace knows: Spark reports only the snapshots of some stores, and no deletions."""
     found = {}
     for place, own in files.items():

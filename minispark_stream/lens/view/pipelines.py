@@ -39,7 +39,7 @@ CAPTION = (
 
 
 @dataclass(frozen=True)
-class Run:
+class BatchRun:
     """A batch. Times are in ms since the query was started.
 
     `stages`: for each stage, the number, the beginning and the end of its tasks; `ways`: of each row that was followed, the
@@ -56,12 +56,12 @@ class Run:
     is_real_time: bool
 
 
-def runs(recording: Recording) -> list[Run]:
+def runs(recording: Recording) -> list[BatchRun]:
     """The batches whose tasks are known."""
     return [run for batch in recording.batches if (run := _run(batch)) is not None]
 
 
-def _run(batch: Batch) -> Run | None:
+def _run(batch: Batch) -> BatchRun | None:
     done = {event.step: event for event in batch.events if event.error is None}
     added = done.get("addBatch")
     tasks: Tasks = added.outputs.get("tasks", {}) if added is not None else {}
@@ -82,7 +82,7 @@ def _run(batch: Batch) -> Run | None:
     logged, committed = (done.get(step) for step in ("walCommit", "commitOffsets"))
     ends = [event.start_ms + event.duration_ms for event in (logged, committed) if event is not None]
     begin = done.get("constructNextBatch", added).start_ms
-    return Run(
+    return BatchRun(
         batch.batch_id, tuple(map(tuple, stages)), tuple(_ways(tasks, shift)), begin,
         max([*ends, *(end for one in stages for _, _, end in one)]),
         None if logged is None else logged.start_ms + logged.duration_ms,
@@ -99,7 +99,7 @@ def _ways(tasks: Tasks, shift: float) -> Iterator[dict[str, Any]]:
             yield {**times, "from": way.get("from") or 0, "to": way.get("to"), "rows": way.get("rows", "")}
 
 
-def newest(found: Sequence[Run], most_ms: float | None) -> list[Run]:  # (2)
+def newest(found: Sequence[BatchRun], most_ms: float | None) -> list[BatchRun]:  # (2)
     """The newest runs that together last at most so long; without a limit, the newest one with rows that were followed."""
     if most_ms is None:
         return [next((run for run in reversed(found) if run.ways), found[-1])]
@@ -150,7 +150,7 @@ class _Drawing:
     def x(self, ms: float) -> float:
         return self.left + PLOT * ms / self.lasts_ms
 
-    def trace(self, shown: Sequence[Run]) -> None:
+    def trace(self, shown: Sequence[BatchRun]) -> None:
         sheet, begin = self.sheet, shown[0].begin_ms
         which = f"batch {shown[0].batch_id}" if len(shown) == 1 else f"batches {shown[0].batch_id} to {shown[-1].batch_id}"
         mode = "real-time mode" if any(run.is_real_time for run in shown) else "micro-batches"
@@ -178,7 +178,7 @@ class _Drawing:
         if hidden > 0:
             sheet.note(f"Shown are the first {MOST_LANES} tasks of a stage; there are {hidden} more.")
 
-    def _bars(self, run: Run, begin: float, tops: Sequence[float]) -> None:
+    def _bars(self, run: BatchRun, begin: float, tops: Sequence[float]) -> None:
         for at, tasks in enumerate(run.stages):
             for lane, (number, start, end) in enumerate(tasks[:MOST_LANES]):
                 words = f"batch {run.batch_id}, stage {at + 1}, task {number}: {duration_words(end - start)}"
@@ -186,7 +186,7 @@ class _Drawing:
                 look = NEW if at == 0 else OUT
                 self.sheet.box(self.x(start - begin), tops[at] + LANE * lane + 1.5, wide, LANE - 3, "", look, tip=words)
 
-    def _rows(self, run: Run, begin: float, tops: Sequence[float]) -> None:  # (3)
+    def _rows(self, run: BatchRun, begin: float, tops: Sequence[float]) -> None:  # (3)
         for way in sample(run.ways):
             last = max(way[place] for place in PLACES if place in way)
             lane_from, lane_to = min(way["from"], MOST_LANES - 1), min(way["to"] or 0, MOST_LANES - 1)

@@ -38,7 +38,7 @@ PLAYED = {"groups": "windows", "keys": "dedup", "rows": "join", "sessions": "ses
 JOINS = {"Inner": "inner", "LeftOuter": "left"}
 SIDES = ("ad", "click")  # what the page calls the two sides
 DAY = 86_400_000
-Row = Mapping[str, Any]
+RecordedRow = Mapping[str, Any]
 
 
 def played(recording: Recording) -> Play:
@@ -93,14 +93,14 @@ def _nodes(recording: Recording, batches: Sequence[BatchFacts]) -> list[Sequence
     return nodes
 
 
-def _arrived(batch: BatchFacts) -> Iterable[tuple[Row, Row]]:
+def _arrived(batch: BatchFacts) -> Iterable[tuple[RecordedRow, RecordedRow]]:
     """The rows that reached the operator, each with the first place that it came to."""
     for arrival in batch.arrivals or ():
         for at in arrival.get("at", ())[:1]:
             yield arrival, at
 
 
-def _row(arrival: Row, at: Row) -> tuple[str, str, int]:
+def _row(arrival: RecordedRow, at: RecordedRow) -> tuple[str, str, int]:
     """The side of a row, its key, its event time."""
     time = arrival.get("time")
     if not isinstance(time, int) or time < DAY:

@@ -78,7 +78,7 @@ class Question(NamedTuple):
     wrong: tuple[str, ...]
 
 
-Asked = tuple[str, Mapping[str, str], int, str]  # the mapping has for each choice what would have to be true
+QuestionAsked = tuple[str, Mapping[str, str], int, str]  # the mapping has for each choice what would have to be true
 
 
 def questions(recording: Recording, found: Fates) -> tuple[Question, ...]:
@@ -98,7 +98,7 @@ def _but(right: int, reasons: tuple[str, ...]) -> tuple[str, ...]:
     return (*reasons[:right], "", *reasons[right + 1:])
 
 
-def _restart(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _restart(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     logged, committed = event.inputs.get("offsetLog"), event.inputs.get("commitLog")
     if logged is not None:
         ends = "is empty" if committed is None else f"ends at {committed}"
@@ -111,7 +111,7 @@ def _restart(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[A
         yield asks, choices, right, narrate(event)
 
 
-def _without_data(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _without_data(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     another, now = event.outputs.get("anotherBatch"), event.outputs.get("watermark")
     has_data = event.outputs.get("newData") is True
     if batch is None or batch.number == 0 or not now or not has_data or not isinstance(another, bool):
@@ -132,7 +132,7 @@ def _without_data(found: Fates, batch: BatchFacts | None, event: Event) -> Itera
     yield asks, choices, 0 if another else 1, why
 
 
-def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     operators = batch.operators.values() if batch else ()
     ends = [
         what for what, is_possible in (
@@ -157,7 +157,7 @@ def _row(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked
 MOST_WORDS = 4  # choices of a question
 
 
-def _own_words(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _own_words(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     """What an operator of one's own says about a row: about the first one that it passes on, or else about the first one."""
     said = [
         fate for fate in found.rows
@@ -182,7 +182,7 @@ def _distance(fate: Fate) -> tuple[float, int]:
     return abs((fate.time_ms or 0) - (bound or 0)) if is_compared else float("inf"), -fate.number
 
 
-def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     if batch is None:
         return
     bounds = {
@@ -212,7 +212,7 @@ def _window(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
     yield asks, choices, 0 if leaves_now else 1, why
 
 
-def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _emitted(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     """How many rows an aggregation emits that is the only operator and waits for no watermark: changed keys, or all keys."""
     if batch is None or len(batch.operators) != 1:
         return
@@ -238,7 +238,7 @@ _EMITTED = {
 }
 
 
-def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     if batch is None or batch.number > 0:
         return
     now = batch.batch_id
@@ -249,7 +249,7 @@ def _killed(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
     yield asks, {f"Batch {now}, again": "", f"Batch {now + 1}": f"commits/{now} would have to be there"}, 0, why
 
 
-def _logged(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _logged(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     """Of the first batch in real-time mode: what is in the logs when it has written its rows."""
     if batch is None or batch.number or not batch.is_real_time:
         return
@@ -260,7 +260,7 @@ def _logged(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[As
     yield asks, choices, 0, f"nobody knew how far batch {now} would read, so its offsets are logged now, at its end"
 
 
-def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[Asked]:
+def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator[QuestionAsked]:
     before, after = event.inputs.get("watermark"), event.outputs.get("watermark")
     nodes = [one for one in measured(event.outputs) if one.reached_ms]
     if before is None or not after or not nodes:
@@ -290,7 +290,7 @@ def _watermark(found: Fates, batch: BatchFacts | None, event: Event) -> Iterator
     yield asks, choices, times.index(after), narrate(event)
 
 
-ASKED: dict[str, tuple[Callable[[Fates, BatchFacts | None, Event], Iterator[Asked]], ...]] = {
+ASKED: dict[str, tuple[Callable[[Fates, BatchFacts | None, Event], Iterator[QuestionAsked]], ...]] = {
     "populateStartOffsets": (_restart,),
     "constructNextBatch": (_without_data,),
     "addBatch": (_row, _own_words, _window, _emitted),

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, OUT, PALE, Look, Sheet
 from minispark_stream.lens.view.timeline import Picture
 
-Rows = Sequence[str]  # of one table, or of what was sent in one batch
+TableRows = Sequence[str]  # of one table, or of what was sent in one batch
 LABEL, COLUMN, BOX, TALL = 110.0, 112.0, 104.0, 17.0
 CAPTION = (
     "Top to bottom: all input up to this batch, the table that a batch query makes of it, and what each output mode emits. "
@@ -28,7 +28,7 @@ CAPTION = (
 )
 
 
-def result_tables(tables: Mapping[str, Sequence[Rows]], sent: Mapping[str, Sequence[Rows]]) -> Picture:
+def result_tables(tables: Mapping[str, Sequence[TableRows]], sent: Mapping[str, Sequence[TableRows]]) -> Picture:
     """Draw tables, and what was sent of them.
 
     Args:
@@ -50,14 +50,14 @@ def result_tables(tables: Mapping[str, Sequence[Rows]], sent: Mapping[str, Seque
     sheet.top += 20
     for name, states in tables.items():
         full = [*states, *[states[-1]] * (batches - len(states))]
-        before: Sequence[Rows] = [(), *full]
+        before: Sequence[TableRows] = [(), *full]
         _band(sheet, name, [_looks(rows, old) for rows, old in zip(full, before)], batches)  # (1)
     for name, outputs in sent.items():  # (2)
         _band(sheet, f"{name} sends", [[(row, OUT) for row in rows] for rows in outputs], batches)
     return Picture(sheet.svg())
 
 
-def _looks(rows: Rows, before: Rows) -> list[tuple[str, Look]]:
+def _looks(rows: TableRows, before: TableRows) -> list[tuple[str, Look]]:
     known, looks = Counter(before), []
     for row in rows:
         looks.append((row, HELD if known[row] > 0 else NEW))

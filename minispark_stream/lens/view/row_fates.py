@@ -45,7 +45,7 @@ def _word(fate: Fate) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RowOutcome:
     """What became of one row. `number` is that of its story (`RowFates.stories`)."""
 
     word: str
@@ -60,7 +60,7 @@ class RowFates:
     def __init__(self, of_recordings: Iterable[Fates]):
         found = next((one for one in of_recordings if one.rows), None)
         self.stories: dict[str, int] = {}  # HTML -> its number
-        self._rows: dict[tuple[int | None, str, str], list[Outcome]] = {}
+        self._rows: dict[tuple[int | None, str, str], list[RowOutcome]] = {}
         for _, of_row in groupby(found.rows if found else (), key=lambda fate: fate.number):
             assert found is not None
             self._add(found, list(of_row))
@@ -73,12 +73,12 @@ class RowFates:
         words = ["not known" if reason.startswith("not known") else _word(one) for reason, one in zip(reasons, of_row)]
         if any(one.is_behind for one in of_row):
             words = ["behind, but counted"]
-        outcome = Outcome(
+        outcome = RowOutcome(
             ", ".join(dict.fromkeys(words)), "; ".join(dict.fromkeys(reasons)), decisive(of_row).what in DROPPED, number
         )
         self._rows.setdefault((fate.batch.batch_id, fate.source, name_of(fate.row)), []).append(outcome)
 
-    def of(self, batch_id: int | None, source: str, rows: Iterable[Any]) -> list[Outcome | None]:
+    def of(self, batch_id: int | None, source: str, rows: Iterable[Any]) -> list[RowOutcome | None]:
         """The fates of the rows that a batch read from a source."""
         met: dict[str, int] = {}  # (1)
         known = []

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from minispark_stream.lens.view.row_fates import Outcome, RowFates
+from minispark_stream.lens.view.row_fates import RowFates, RowOutcome
 from minispark_stream.lens.view.style import say, table
 from minispark_stream.lens.view.words import plural, short
 from minispark_stream.lens.view.world import World
@@ -51,7 +51,7 @@ def _count(rows: int) -> str:
     return f"<p>{plural(rows, 'row')}. <span class='note'>{NO_ROWS}</span></p>" if rows else "<p class='note'>No rows.</p>"
 
 
-def _rows(rows: Sequence[Any], new: bool, fates: Sequence[Outcome | None] = ()) -> str:
+def _rows(rows: Sequence[Any], new: bool, fates: Sequence[RowOutcome | None] = ()) -> str:
     if not rows:
         return "<p class='note'>No rows.</p>"
     maps = [row or {"value": row} for row in rows]
@@ -62,7 +62,7 @@ def _rows(rows: Sequence[Any], new: bool, fates: Sequence[Outcome | None] = ()) 
     return table([*map(say, columns), *(["fate"] if any(known) else [])], lines)
 
 
-def _row(cells: list[str], new: bool, fate: Outcome | None, with_fates: bool) -> tuple[str, list[str]]:
+def _row(cells: list[str], new: bool, fate: RowOutcome | None, with_fates: bool) -> tuple[str, list[str]]:
     if fate is None:
         return NEW if new else "", [*cells, *([""] if with_fates else [])]
     look = "dropped" if fate.dropped else "new" if new else ""

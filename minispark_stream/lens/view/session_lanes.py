@@ -70,14 +70,14 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Lane:
+class KeyLane:
     """All that happens to one key."""
 
     key: str
     lines: tuple[Line, ...]
 
 
-def lanes(found: Fates) -> tuple[Lane, ...]:
+def lanes(found: Fates) -> tuple[KeyLane, ...]:
     """A lane for each key that has sessions, in the order in which the keys arrived."""
     held: dict[str, list[Holding]] = {}
     rows: dict[str, dict[int, list[Fate]]] = {}
@@ -89,7 +89,7 @@ def lanes(found: Fates) -> tuple[Lane, ...]:
     for holding in found.holdings:
         if holding.operator_id in operators:
             held.setdefault(_key(holding.key), []).append(holding)
-    return tuple(Lane(key, tuple(_lines(found, held.get(key, []), of_key))) for key, of_key in rows.items())
+    return tuple(KeyLane(key, tuple(_lines(found, held.get(key, []), of_key))) for key, of_key in rows.items())
 
 
 def _of_sessions(batch: BatchFacts) -> list[OperatorFacts]:
@@ -153,14 +153,14 @@ CAPTION = (
 WATERMARK = "#8a5600"
 
 
-def svg(found: Sequence[Lane]) -> str | None:
+def svg(found: Sequence[KeyLane]) -> str | None:
     """The picture; None if there are no sessions."""
     if not found:
         return None
     shown, hidden = found[:MOST_KEYS], len(found) - MOST_KEYS  # (3)
     most = max(MOST_LINES // len(shown), 5)
     cut = sum(max(len(lane.lines) - most, 0) for lane in shown)
-    shown = tuple(Lane(lane.key, lane.lines[-most:]) for lane in shown)
+    shown = tuple(KeyLane(lane.key, lane.lines[-most:]) for lane in shown)
     lines = [line for lane in shown for line in lane.lines]
     kinds = {bar.what for line in lines for bar in line.bars}
     legend: list[Shown] = [
@@ -190,7 +190,7 @@ class _Drawing:
     def x(self, ms: float) -> float:
         return self.left + PLOT * (ms - self.low) / (self.high - self.low)
 
-    def draw(self, shown: Sequence[Lane]) -> None:
+    def draw(self, shown: Sequence[KeyLane]) -> None:
         sheet = self.sheet
         sheet.words(self.left, sheet.top + 4, "event time (UTC)", ink=GREY, size=8.5)
         at, labels = round_times(self.low, self.high, 6)

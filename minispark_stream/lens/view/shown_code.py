@@ -47,7 +47,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Part:
+class CodePart:
     """Lines of a function, one after the other, all of which ran, or none."""
 
     first: int
@@ -60,7 +60,7 @@ class FunctionThatRan:
     """A function: its file, and its lines; `note` if these are not known."""
 
     file: str
-    parts: Sequence[Part] = ()
+    parts: Sequence[CodePart] = ()
     note: str = ""
 
 
@@ -113,7 +113,7 @@ def functions(code: Any) -> list[FunctionThatRan]:
     return [FunctionThatRan(file, _parts(file, begin, end, ran)) for (file, begin, end), ran in found.items()] + unknown
 
 
-def _parts(file: str, begin: int, end: int, ran: set[int]) -> list[Part]:
+def _parts(file: str, begin: int, end: int, ran: set[int]) -> list[CodePart]:
     text = text_of(file)
     assert text is not None
     shown = {n for first, last in text.statements if begin <= first <= end and not ran.isdisjoint(range(first, last + 1))  # (1)
@@ -123,7 +123,7 @@ def _parts(file: str, begin: int, end: int, ran: set[int]) -> list[Part]:
     parts = []
     for did, group in groupby(numbers, key=shown.__contains__):
         block = list(group)
-        parts.append(Part(block[0], [text.lines[n - 1] for n in block], did))
+        parts.append(CodePart(block[0], [text.lines[n - 1] for n in block], did))
     return parts
 
 
@@ -201,5 +201,5 @@ def _function(function: FunctionThatRan) -> str:
     )
 
 
-def _block(part: Part) -> str:
+def _block(part: CodePart) -> str:
     return "<pre class='code'>" + coloured("\n".join(part.lines) + "\n") + "</pre>"

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from minispark_stream.lens.view.measure import clipped, wrapped
 from minispark_stream.lens.view.sheet import GONE, GREY, HELD, INK, MARGIN, MARKED, NEW, OUT, PALE, VIOLET, WRONG, Sheet, Shown
-from minispark_stream.lens.view.state_contents import Change
+from minispark_stream.lens.view.state_contents import ChangedRow
 from minispark_stream.lens.view.state_files import Chain
 from minispark_stream.lens.view.words import plural
 
@@ -37,7 +37,7 @@ OF_ROCKSDB = (
 )
 
 
-def svg(found: tuple[Chain, ...], held: Mapping[tuple[int, int], Sequence[Change]]) -> str | None:
+def svg(found: tuple[Chain, ...], held: Mapping[tuple[int, int], Sequence[ChangedRow]]) -> str | None:
     """The picture; None if there is no state. `held`: what each version of an operator has changed."""
     if not found:
         return None
@@ -102,7 +102,7 @@ def _chain(sheet: Sheet, one: Chain, first: int) -> None:
     sheet.top += 12
 
 
-def _held(sheet: Sheet, held: Mapping[int, Sequence[Change]], first: int) -> None:  # (3)
+def _held(sheet: Sheet, held: Mapping[int, Sequence[ChangedRow]], first: int) -> None:  # (3)
     if not any(held.values()):
         return
     top = sheet.top

@@ -19,7 +19,7 @@ from minispark_stream.lens.view.world_changes import worlds
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d ")
 
 
-class Change(NamedTuple):
+class ChangedRow(NamedTuple):
     """A row that a batch has changed. `mark`: see StateRow. Times are those of the day alone."""
 
     mark: str
@@ -27,14 +27,14 @@ class Change(NamedTuple):
     value: str
 
 
-def contents(recording: Recording) -> Mapping[tuple[int, int], tuple[Change, ...]]:
+def contents(recording: Recording) -> Mapping[tuple[int, int], tuple[ChangedRow, ...]]:
     """(Operator, version) -> the rows that the batch which wrote this version has changed."""
     found = {}
     for world in worlds(recording.events):
         for view in world.operators:
             if view.changed and view.version is not None and view.rows and view.operator != "symmetricHashJoin":
                 found[view.operator_id, view.version] = tuple(
-                    Change(row.mark, _of_day(key_words(row)), _of_day(value_words(view, row)))
+                    ChangedRow(row.mark, _of_day(key_words(row)), _of_day(value_words(view, row)))
                     for row in view.rows if row.mark
                 )
     return found

@@ -31,11 +31,11 @@ from minispark_stream.lens.view.words import plural
 MOST_PARTITIONS = 1000
 _FILE = re.compile(r"(\d{1,18})(?:_[0-9a-f-]{36})?\.(delta|snapshot|changelog|zip)")
 
-Place = tuple[int, int, str]  # operator, partition, store
+StorePlace = tuple[int, int, str]  # operator, partition, store
 
 
 @dataclass(frozen=True)
-class Files:
+class StoreFiles:
     """What is known about one store in one partition. `deltas`: how many times each version was written. `suffixes`: those of
     deltas and snapshots. `whole`: the versions that a batch wrote as a snapshot, as RocksDB does without changelogs. `tables`:
     the names of the tables of each snapshot, as far as they are known. `deleted` has files of versions, and tables.
@@ -62,7 +62,7 @@ class Files:
         names = (name for version in sorted(self.tables) for name in sorted(self.tables[version]))
         return {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
 
-    def with_snapshot(self, version: int, tables: Mapping[str, Any]) -> Files:
+    def with_snapshot(self, version: int, tables: Mapping[str, Any]) -> StoreFiles:
         known = {version: frozenset(tables)} if tables else {}
         return replace(self, snapshots=self.snapshots | {version}, tables={**self.tables, **known})
 
@@ -114,10 +114,10 @@ def table_words(numbers: Iterable[int]) -> str:
 
 def chains(recording: Recording) -> tuple[Chain, ...]:
     """The chains of every operator; none if no state was written."""
-    files: dict[Place, Files] = {}
-    loads: dict[Place, list[Load]] = {}
+    files: dict[StorePlace, StoreFiles] = {}
+    loads: dict[StorePlace, list[Load]] = {}
     names: dict[int, str] = {}
-    run, begins = 0, set[Place]()
+    run, begins = 0, set[StorePlace]()
     for event in recording.events:
         if event.step == "populateStartOffsets":
             run, begins = run + 1, set()
@@ -133,7 +133,7 @@ def chains(recording: Recording) -> tuple[Chain, ...]:
     return tuple(chain for operator in sorted(names) for chain in chains_of(operator, names[operator], files, loads))
 
 
-def changed(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:
+def changed(files: Mapping[StorePlace, StoreFiles], event: Event) -> dict[StorePlace, StoreFiles]:
     """The files of the stores that a step has changed, after this step."""
     if event.step == "maintenance":
         return _maintained(files, event)
@@ -142,7 +142,7 @@ def changed(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:
         return {}
     found = {}
     for place in places(event):
-        known = files.get(place, Files())
+        known = files.get(place, StoreFiles())
         deltas = {**known.deltas, version + 1: known.deltas.get(version + 1, 0) + 1}  # (1)
         found[place] = _reported(replace(known, deltas=deltas), event, place, version + 1)
     for zipped in event.outputs.get("zips", ()):
@@ -153,7 +153,7 @@ def changed(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:
     return found
 
 
-def places(event: Event) -> Iterator[Place]:
+def places(event: Event) -> Iterator[StorePlace]:
     """The stores that a stateful operator has written."""
     operator, metrics = event.inputs.get("operatorId") or 0, event.outputs.get("metrics", {})
     told = (LAST_UPLOADED_OF.fullmatch(str(name)) for name in metrics.get("customMetrics", {}))
@@ -165,10 +165,10 @@ def places(event: Event) -> Iterator[Place]:
         yield from ((operator, partition, str(store)) for store in stores)
 
 
-def _maintained(files: Mapping[Place, Files], event: Event) -> dict[Place, Files]:  # (2)
+def _maintained(files: Mapping[StorePlace, StoreFiles], event: Event) -> dict[StorePlace, StoreFiles]:  # (2)
     operator, partition = (event.inputs.get(name) for name in ("operatorId", "partition"))
     place = operator or 0, partition or 0, str(event.inputs.get("store"))
-    known, deleted = files.get(place, Files()), set[str]()
+    known, deleted = files.get(place, StoreFiles()), set[str]()
     if (snapshot := event.outputs.get("snapshot")) is not None:
         known = known.with_snapshot(snapshot, event.outputs.get("tables", {}))
     for name in map(str, event.outputs.get("deleted", ())):
@@ -177,7 +177,7 @@ def _maintained(files: Mapping[Place, Files], event: Event) -> dict[Place, Files
     return {place: replace(known, deleted=known.deleted | deleted)}
 
 
-def _reported(known: Files, event: Event, place: Place, written: int) -> Files:
+def _reported(known: StoreFiles, event: Event, place: StorePlace, written: int) -> StoreFiles:
     """With what real Spark reports about snapshots, and the model about those that a batch wrote."""
     told = event.outputs.get("metrics", {}).get("customMetrics", {})
     suffixes = ("changelog", "zip") if any(str(name).startswith("rocksdb") for name in told) else known.suffixes
@@ -192,11 +192,11 @@ def _reported(known: Files, event: Event, place: Place, written: int) -> Files:
 
 
 def chains_of(
-    operator: int, name: str, files: Mapping[Place, Files], loads: Mapping[Place, list[Load]] | None = None
+    operator: int, name: str, files: Mapping[StorePlace, StoreFiles], loads: Mapping[StorePlace, list[Load]] | None = None
 ) -> Iterator[Chain]:
     """(5) One chain for all partitions and stores of an operator with the same files and loads."""
-    groups: dict[str, list[Place]] = {}
-    found: dict[Place, Chain] = {}
+    groups: dict[str, list[StorePlace]] = {}
+    found: dict[StorePlace, Chain] = {}
     for place in sorted(place for place in files if place[0] == operator and files[place].deltas):
         one = files[place]
         newest, numbers = max(one.deltas), one.numbers()
@@ -221,7 +221,7 @@ def chains_of(
         yield replace(found[same[0]], places=_place_words(same))
 
 
-def _place_words(found: list[Place]) -> str:
+def _place_words(found: list[StorePlace]) -> str:
     partitions = sorted({partition for _, partition, _ in found})
     stores = sorted({store for _, _, store in found})
     first, last = partitions[0], partitions[-1]

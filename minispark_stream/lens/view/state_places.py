@@ -48,14 +48,14 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Places:
+class StatePlaces:
     """Those of one operator. `workers`: all that have appeared; `done`: what maintenance has done since the last batch."""
 
     copies: tuple[Copy, ...] = ()
     workers: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
 
-    def after(self, told: Sequence[Any], workers: Sequence[str]) -> Places:
+    def after(self, told: Sequence[Any], workers: Sequence[str]) -> StatePlaces:
         """The places after the tasks of a batch have run."""
         by_worker: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
         for one in told:
@@ -68,11 +68,11 @@ class Places:
         ]
         found = sorted((*met, *old), key=lambda one: (one.partition, -one.version, not one.new))
         few = (one for _, of_one in groupby(found, key=lambda one: one.partition) for one in list(of_one)[:MOST_COPIES])
-        return Places(tuple(few), tuple(dict.fromkeys((*workers, *(one.worker for one in met)))))
+        return StatePlaces(tuple(few), tuple(dict.fromkeys((*workers, *(one.worker for one in met)))))
 
     def looked_after(
         self, ins: Mapping[str, Any], outs: Mapping[str, Any], workers: Sequence[str], tables: Set[str] = frozenset()
-    ) -> Places:  # (4)
+    ) -> StatePlaces:  # (4)
         """The places after maintenance has done something for a store. `tables`: those of RocksDB that existed before."""
         worker, snapshot = plain(outs.get("worker")), outs.get("snapshot")
         known = tuple(dict.fromkeys((*workers, worker)))
@@ -88,7 +88,7 @@ class Places:
         return replace(self, workers=known, done=(*self.done, f"{_name(known, worker)} {words}"))
 
 
-def places(found: Places) -> str:
+def places(found: StatePlaces) -> str:
     """The table; empty if nothing was told."""
     lines = list(_lines(found))
     more = f"<p class='note'>and {plural(len(lines) - MOST_LINES, 'line')} more</p>" if len(lines) > MOST_LINES else ""
@@ -96,12 +96,12 @@ def places(found: Places) -> str:
     return f"<h4>Where it is</h4>{table(head, lines[:MOST_LINES])}{more}" if lines else ""
 
 
-def maintained(found: Places) -> str:
+def maintained(found: StatePlaces) -> str:
     """What maintenance did."""
     return "".join(f"<p class='note'>Maintenance: {escape(words)}.</p>" for words in found.done)
 
 
-def _lines(found: Places) -> Iterator[tuple[str, list[str]]]:
+def _lines(found: StatePlaces) -> Iterator[tuple[str, list[str]]]:
     before = None
     for one in found.copies:
         part = "" if one.partition == before else str(one.partition)

@@ -27,7 +27,7 @@ FOLDERS = ("", "engine/runtime", "engine/state", "extras/continuous")  # where s
 
 
 @dataclass(frozen=True)
-class Source:
+class FunctionSource:
     """A function of the engine: where it is, and its lines."""
 
     where: str
@@ -46,9 +46,9 @@ def coloured(code: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def step_sources() -> Mapping[str, Source]:
+def step_sources() -> Mapping[str, FunctionSource]:
     """Step -> its code, for every step that is a function of the engine."""
-    found: dict[str, Source] = {}
+    found: dict[str, FunctionSource] = {}
     for folder in FOLDERS:
         for path in sorted((PACKAGE / folder).glob("*.py")):
             text = path.read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def step_sources() -> Mapping[str, Source]:
     return found
 
 
-def _sources(path: Path, text: str) -> Iterator[tuple[str, Source]]:  # (1)
+def _sources(path: Path, text: str) -> Iterator[tuple[str, FunctionSource]]:  # (1)
     lines = text.splitlines()
     for function in ast.walk(ast.parse(text)):
         if not isinstance(function, ast.FunctionDef):
@@ -67,7 +67,7 @@ def _sources(path: Path, text: str) -> Iterator[tuple[str, Source]]:  # (1)
         indent = len(code[0]) - len(code[0].lstrip())
         for step in _steps(function):
             where = f"{path.relative_to(PACKAGE).as_posix()}, line {first}"
-            yield step, Source(where, "\n".join(line[indent:] for line in code) + "\n")
+            yield step, FunctionSource(where, "\n".join(line[indent:] for line in code) + "\n")
 
 
 def _steps(function: ast.FunctionDef) -> Iterator[str]:

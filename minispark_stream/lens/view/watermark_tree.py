@@ -47,7 +47,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A line of the tree; `depth` 0 is the operator next to the sink. There is a cell (or None) for each batch."""
 
     kind: str
@@ -60,7 +60,7 @@ class Node:
 class Tree:
     """The plan from the sink down, and the watermark of the query in each batch."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[TreeNode, ...]
     batch_ids: tuple[int, ...]
     watermarks: tuple[int | None, ...]
     policy: str
@@ -92,20 +92,20 @@ def _events(batch: Batch, step: str) -> tuple[Mapping[str, Any], Mapping[str, An
     return ({}, {}) if found is None else (found.inputs, found.outputs)
 
 
-def _nodes(plan: Mapping[str, Any], depth: int, batches: Sequence[Batch], counted: dict[str, int]) -> Iterator[Node]:
+def _nodes(plan: Mapping[str, Any], depth: int, batches: Sequence[Batch], counted: dict[str, int]) -> Iterator[TreeNode]:
     """(1) Depth first; `counted` numbers the `withWatermark` nodes of the same column."""
     if depth > DEEPEST:
         return
     if "operator" in plan:
         number = plan.get("operatorId")
-        yield Node("operator", f"{number}: {plan['operator']}", depth, tuple(_operator(batch, number) for batch in batches))
+        yield TreeNode("operator", f"{number}: {plan['operator']}", depth, tuple(_operator(batch, number) for batch in batches))
     elif "watermark" in plan:
         column, delay = str(plan["watermark"]), plan.get("delayMs") or 0
         place = counted[column] = counted.get(column, -1) + 1
         cells = tuple(_measured(batch, column, place) for batch in batches)
-        yield Node("watermark", f"withWatermark {column}, {delay_words(delay)}", depth, cells)
+        yield TreeNode("watermark", f"withWatermark {column}, {delay_words(delay)}", depth, cells)
     elif "source" in plan:
-        yield Node("source", f"source {short(str(plan['source']))}", depth, ())
+        yield TreeNode("source", f"source {short(str(plan['source']))}", depth, ())
     else:
         depth -= 1  # a node with several children, such as a union
     for child in plan.get("below", ()):
@@ -189,7 +189,7 @@ def svg(found: Tree | None) -> str | None:
     return sheet.svg()
 
 
-def _cell(sheet: Sheet, x: float, y: float, node: Node, cell: Cell | None) -> None:
+def _cell(sheet: Sheet, x: float, y: float, node: TreeNode, cell: Cell | None) -> None:
     if cell is None:
         return
     if node.kind == "watermark":

@@ -19,9 +19,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-Feed = Sequence[Any]
-Run = Callable[[Mapping[str, Any], Feed, Callable[[], None]], Any]
-Place = tuple[int, int]
+FeedSteps = Sequence[Any]
+RunQuery = Callable[[Mapping[str, Any], FeedSteps, Callable[[], None]], Any]
+ChosenPlace = tuple[int, int]
 MOST_LETTERS = 60  # of a row of buttons, before it becomes a menu
 PATIENCE = 60  # seconds that a cell waits for what it is to show
 
@@ -40,7 +40,7 @@ class WhatIfPanel(widgets.VBox):
         draw: `draw(before, after)` returns a result as HTML, with what has changed; `before` is None for the first run.
     """
 
-    def __init__(self, knobs: Mapping[str, Any], feed: Feed, run: Run, draw: Callable[[Any, Any], str]):
+    def __init__(self, knobs: Mapping[str, Any], feed: FeedSteps, run: RunQuery, draw: Callable[[Any, Any], str]):
         self._lock = threading.Lock()
         self._wanted = self._done = 0  # runs are counted
         self._thread: threading.Thread | None = None
@@ -149,7 +149,7 @@ def _with_children(widget: widgets.Widget) -> list[widgets.Widget]:
     return [widget, *(below for child in getattr(widget, "children", ()) for below in _with_children(child))]
 
 
-def moved(feed: Feed, place: Place, by: int) -> tuple[list[list[str]], Place]:
+def moved(feed: FeedSteps, place: ChosenPlace, by: int) -> tuple[list[list[str]], ChosenPlace]:
     """The feed with the line at `place` (step, line) moved to the step before or after; and the new place of the line."""
     steps = [list(step) for step in feed]
     step, line = place
@@ -161,7 +161,7 @@ def moved(feed: Feed, place: Place, by: int) -> tuple[list[list[str]], Place]:
     return steps, (to, at)
 
 
-def _names(feed: Feed) -> list[tuple[str, Place]]:
+def _names(feed: FeedSteps) -> list[tuple[str, ChosenPlace]]:
     return [(f"file {i + 1}:  {line}", (i, j)) for i, step in enumerate(feed) for j, line in enumerate(step)]
 
 

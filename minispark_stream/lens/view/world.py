@@ -17,8 +17,8 @@ from typing import Any
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.measured import Measured
-from minispark_stream.lens.view.state_files import Files, Place, changed
-from minispark_stream.lens.view.state_places import Places
+from minispark_stream.lens.view.state_files import StoreFiles, StorePlace, changed
+from minispark_stream.lens.view.state_places import StatePlaces
 from minispark_stream.lens.view.walk import Moment
 
 
@@ -104,8 +104,8 @@ class OperatorView:
     changed: bool = False
     num_rows: int | None = None
     functions: tuple[Any, ...] = ()
-    places: Places = field(default_factory=Places)
-    files: Mapping[Place, Files] = field(default_factory=dict)
+    places: StatePlaces = field(default_factory=StatePlaces)
+    files: Mapping[StorePlace, StoreFiles] = field(default_factory=dict)
 
     def looked_after(self, event: Event, workers: Sequence[str]) -> OperatorView:
         """The operator after maintenance has done something for one of its stores."""

@@ -50,7 +50,7 @@ def worlds(events: Sequence[Event]) -> tuple[World, ...]:
 
 
 def _settled(world: World, moment: Moment) -> World:
-    """The same world at the next moment: what was new is not new any more."""
+    """A world at the moment after it: what was new is not new any more."""
     return replace(
         world,
         moment=moment,

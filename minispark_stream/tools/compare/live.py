@@ -23,7 +23,7 @@ from minispark_stream.tools.held_query import as_model_query, error_of, is_query
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-    from minispark_stream.lens.view.live_view import LiveView, Look
+    from minispark_stream.lens.view.live_view import LiveView, QueryMoment
 
 MOST_BATCHES = 200  # in the charts
 
@@ -51,14 +51,14 @@ def live(query: StreamingQuery, every_s: float = 1.0) -> LiveView:
     return LiveView(_looking(query), every_s)
 
 
-def _looking(query: StreamingQuery) -> Callable[[], Look]:
-    from minispark_stream.lens.view.live_view import Look
+def _looking(query: StreamingQuery) -> Callable[[], QueryMoment]:
+    from minispark_stream.lens.view.live_view import QueryMoment
 
     batches: dict[tuple[str, int], SparkBatch] = {}
     engine = "Spark" if as_model_query(query) is None else "this engine"
     title = f"query {query.name or query.id} on {engine}"
 
-    def look() -> Look:
+    def look() -> QueryMoment:
         is_active = query.isActive  # asked first, so that the reports contain all that it did before it ended
         for progress in reports(query):  # (1)
             if ran_a_batch(progress):
@@ -66,7 +66,7 @@ def _looking(query: StreamingQuery) -> Callable[[], Look]:
         while len(batches) > MOST_BATCHES:
             del batches[next(iter(batches))]
         error = None if is_active else error_of(query)
-        return Look(
+        return QueryMoment(
             title=title,
             is_active=is_active,
             message=query.status["message"],

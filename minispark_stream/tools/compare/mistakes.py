@@ -32,7 +32,7 @@ ENGINES = ("model", "spark")
 # The first two are up to a catalog or a state store provider; the last one is a conf that Spark reads but does not list.
 FREE = ("spark.sql.catalog.", "spark.sql.streaming.stateStore.", "spark.sql.streaming.checkpointFileManagerClass")
 Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 def check_trigger(trigger: object) -> None:  # (1)
@@ -95,12 +95,12 @@ def check_built(found: Any, session: object) -> None:  # (5)
         raise TypeError("the function builds its query on another session: it must use the session that it is called with")
 
 
-def knows_camel_case(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:  # (2)
+def knows_camel_case(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:  # (2)
     """A function whose error for an argument in camelCase says the right name of the argument."""
     names = set(inspect.signature(function).parameters)
 
     @wraps(function)
-    def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+    def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> Returned:
         for name in named:
             if name not in names and (snake := re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name)) in names:
                 error = TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")

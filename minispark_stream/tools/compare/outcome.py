@@ -25,7 +25,7 @@ from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.trace.values import name_of
 from minispark_stream.lens.view.words import plural, row_words, short_clock
 
-Row = Mapping[str, Any]
+OutputRow = Mapping[str, Any]
 MOST_NAMED = 6  # rows in a sentence
 KINDS = {  # how a result has changed -> the words for it
     "other": "with another value", "new": "new", "gone": "gone", "later": "in a later batch", "earlier": "in an earlier batch",
@@ -37,7 +37,7 @@ class Result:
     """A row that was emitted, and the batch that emitted it."""
 
     batch_id: int
-    row: Row
+    row: OutputRow
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Outcome:
     def arrivals(self) -> dict[str, tuple[float | None, set[str]]]:
         """Every row that arrived, by what distinguishes it from others: its event time, and what became of it."""
         seen: Counter[str] = Counter()
-        told: dict[int, tuple[Row, float | None, set[str]]] = {}
+        told: dict[int, tuple[OutputRow, float | None, set[str]]] = {}
         for fate in self._story.rows:
             told.setdefault(fate.number, (fate.row, fate.event_ms, set()))[2].add(fate.what)
         found = {}
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def outcome(
-    mode: str, columns: Sequence[str], batches: Mapping[int, Sequence[Row]], trace: Trace, error: str | None = None
+    mode: str, columns: Sequence[str], batches: Mapping[int, Sequence[OutputRow]], trace: Trace, error: str | None = None
 ) -> Outcome:
     """The outcome of a run in an output mode; `batches` are the rows that the sink received in each batch."""
     every = [Result(batch_id, row) for batch_id, rows in sorted(batches.items()) for row in rows]
@@ -101,7 +101,7 @@ def outcome(
 
 
 @dataclass(frozen=True)
-class Changes:
+class OutcomeChanges:
     """What is different in `after`: pairs of (result before, result after), of which one may be None; and how rows have fared.
 
     `counted` are the numbers of counted rows; `late_no_more` and `late_now` are words for rows that arrived in both runs.
@@ -159,11 +159,11 @@ def kind(before: Result | None, after: Result | None) -> str:
     return "later" if after.batch_id > before.batch_id else "earlier"
 
 
-def changes(before: Outcome, after: Outcome) -> Changes:
+def changes(before: Outcome, after: Outcome) -> OutcomeChanges:
     """Compare two runs of a query."""
     was, now = before.arrivals(), after.arrivals()
     both = [name for name in now if name in was]
-    return Changes(
+    return OutcomeChanges(
         before, after, tuple(_pairs(before, after)),
         counted=(_counted(was), _counted(now)),
         late_no_more=tuple(_row(name, now[name][0]) for name in both if _is_late(was[name][1]) and not _is_late(now[name][1])),

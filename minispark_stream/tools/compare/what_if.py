@@ -28,7 +28,7 @@ from minispark_stream.lens.view.what_if_panel import WhatIfPanel
 from minispark_stream.lens.view.words import plain
 from minispark_stream.tools.compare.experiment import Experiment, Feed
 from minispark_stream.tools.compare.mistakes import check_build, check_confs, check_feed, check_knobs
-from minispark_stream.tools.compare.outcome import Changes, Outcome, Result, changes, first_words, kind
+from minispark_stream.tools.compare.outcome import Outcome, OutcomeChanges, Result, changes, first_words, kind
 from minispark_stream.tools.compare.runner import Build
 
 OWN_KNOBS = ("output_mode", "crash", "at_once")
@@ -92,7 +92,7 @@ def _picture(trace: Trace) -> str:
         return trace.timeline().svg
 
 
-def _results(after: Outcome, changed: Changes | None) -> str:
+def _results(after: Outcome, changed: OutcomeChanges | None) -> str:
     pairs = [(result, result) for result in after.results] if changed is None else changed.pairs
     if not pairs:
         return "<p class='note'>no results</p>"

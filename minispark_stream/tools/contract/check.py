@@ -27,10 +27,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from minispark_stream.engine.jvm.contract import ENGINE, Entry
+from minispark_stream.engine.jvm.contract import ENGINE, ContractEntry
 from minispark_stream.extras.jvm.contract import EXTRAS
 from minispark_stream.tools.contract.class_files import Jars, Method, class_of
-from minispark_stream.tools.contract.python_files import Sources
+from minispark_stream.tools.contract.python_files import PythonSources
 
 _CONFS = re.compile(r"org/apache/spark/(sql/internal/(SQLConf|StaticSQLConf|SqlApiConfHelper)|internal/config/\w+)\$\.class")
 _CONDITIONS = ("error/error-conditions.json", "error/error-classes.json")
@@ -38,7 +38,7 @@ _OF_CONNECTOR = ("org.apache.spark.sql.kafka010.", "org.apache.kafka.")
 _MANY = 3  # signatures that are named
 
 
-class Difference(NamedTuple):
+class Breach(NamedTuple):
     """Something that a Spark does not have as the list says. `use` says what it is used for, and by whom."""
 
     name: str
@@ -49,7 +49,7 @@ class Difference(NamedTuple):
         return f"{self.name}: {self.says}; used for {self.use}" if self.use else f"{self.name}: {self.says}"
 
 
-class Spark:
+class SparkInstallation:
     """What is looked at: the jars and the Python source of a Spark.
 
     Args:
@@ -59,21 +59,21 @@ class Spark:
     """
 
     def __init__(self, jars: Path, python: Path, more: Iterable[Path] = ()):
-        self.jars, self.sources = Jars(jars, tuple(more)), Sources(python)
+        self.jars, self.sources = Jars(jars, tuple(more)), PythonSources(python)
         of_confs = (name for name in self.jars.files if _CONFS.fullmatch(name))
         self.confs = frozenset[str]().union(*map(self.jars.texts, map(class_of, of_confs)))
         self.conditions = frozenset(_conditions(self.jars))
         self.has_connector = self.jars.find("org.apache.spark.sql.kafka010.KafkaSourceProvider") is not None
 
 
-def installed(spark_home: str | None = None) -> Spark | None:
+def installed(spark_home: str | None = None) -> SparkInstallation | None:
     """The Spark that a session would run, and the PySpark that this Python would import; None if there is none of them."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         return None
     python = Path(spec.origin).parent
     jars = Path(spark_home or python, "jars")
-    return Spark(jars, python, downloaded()) if jars.is_dir() else None
+    return SparkInstallation(jars, python, downloaded()) if jars.is_dir() else None
 
 
 def downloaded() -> list[Path]:
@@ -82,11 +82,11 @@ def downloaded() -> list[Path]:
     return [path for pattern in ("spark-sql-kafka-*.jar", "kafka-clients-*.jar") for path in sorted(folder.glob(pattern))]
 
 
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[ContractEntry, ...]:
     return ENGINE.entries + EXTRAS.entries
 
 
-def differences(spark: Spark, wanted: Iterable[Entry]) -> Iterator[Difference]:
+def differences(spark: SparkInstallation, wanted: Iterable[ContractEntry]) -> Iterator[Breach]:
     """All differences of a Spark from what is wanted of it, in the order of the lists."""
     for entry in wanted:
         match entry.kind:
@@ -96,16 +96,16 @@ def differences(spark: Spark, wanted: Iterable[Entry]) -> Iterator[Difference]:
             case "python":
                 yield from _of_module(spark.sources, entry)
             case "conf" if entry.name not in spark.confs:  # (4)
-                yield Difference(entry.name, "Spark has no such conf", entry.use)
+                yield Breach(entry.name, "Spark has no such conf", entry.use)
             case "condition" if entry.name not in spark.conditions:
-                yield Difference(entry.name, "Spark has no such condition", entry.use)
+                yield Breach(entry.name, "Spark has no such condition", entry.use)
 
 
-def _of_class(jars: Jars, entry: Entry) -> Iterator[Difference]:
+def _of_class(jars: Jars, entry: ContractEntry) -> Iterator[Breach]:
     name = f"{entry.name}$" if entry.kind == "object" else entry.name
     if jars.find(name) is None:  # (1)
         others = jars.named_alike(name)
-        yield Difference(name, f"is gone, but there is {' and '.join(others)}" if others else "is gone", entry.use)
+        yield Breach(name, f"is gone, but there is {' and '.join(others)}" if others else "is gone", entry.use)
         return
     there = list(dict.fromkeys(jars.members(name)))
     found = set(map(str, there))
@@ -113,7 +113,7 @@ def _of_class(jars: Jars, entry: Entry) -> Iterator[Difference]:
         if member not in found:
             own = _name_of(member)
             alike = [one for one in there if one.name == own]
-            yield Difference(f"{name}.{own}", _changed(member, alike), entry.use)
+            yield Breach(f"{name}.{own}", _changed(member, alike), entry.use)
 
 
 def _changed(member: str, alike: Collection[Method]) -> str:
@@ -124,17 +124,17 @@ def _changed(member: str, alike: Collection[Method]) -> str:
     return f"not {member} any more, but {' or '.join(now[:_MANY])}{rest}"
 
 
-def _of_module(sources: Sources, entry: Entry) -> Iterator[Difference]:
+def _of_module(sources: PythonSources, entry: ContractEntry) -> Iterator[Breach]:
     names = sources.names(entry.name)
     if names is None:
-        yield Difference(entry.name, "there is no such module", entry.use)
+        yield Breach(entry.name, "there is no such module", entry.use)
         return
     for member in entry.members:  # (3)
         own, has_parameters, parameters = member.partition("(")
         if own not in names:
-            yield Difference(f"{entry.name}.{own}", f"{member} is gone", entry.use)
+            yield Breach(f"{entry.name}.{own}", f"{member} is gone", entry.use)
         elif has_parameters and not _accepts(str(names[own]), parameters.removesuffix(")")):
-            yield Difference(f"{entry.name}.{own}", f"not {member} any more, but {own}({names[own]})", entry.use)
+            yield Breach(f"{entry.name}.{own}", f"not {member} any more, but {own}({names[own]})", entry.use)
 
 
 def _accepts(now: str, wanted: str) -> bool:
@@ -163,7 +163,7 @@ def main(arguments: list[str]) -> int:
         root = Path(arguments[0])
         python = root / "pyspark" if (root / "pyspark").is_dir() else root
         jars = next((one for one in (python / "jars", root / "deps" / "jars") if one.is_dir()), root / "jars")
-        spark: Spark | None = Spark(jars, python, downloaded())
+        spark: SparkInstallation | None = SparkInstallation(jars, python, downloaded())
     else:
         spark = installed()
     if spark is None:
@@ -178,7 +178,7 @@ def main(arguments: list[str]) -> int:
     return 1 if found else 0
 
 
-def count(wanted: Iterable[Entry]) -> int:
+def count(wanted: Iterable[ContractEntry]) -> int:
     """How many things are looked at: entries, and their members."""
     return sum(1 + len(entry.members) for entry in wanted)
 

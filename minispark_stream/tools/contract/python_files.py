@@ -20,7 +20,7 @@ from pathlib import Path
 Named = tuple[str, str | None]
 
 
-class Sources:
+class PythonSources:
     """The modules of a PySpark, by the folder in which it is installed."""
 
     def __init__(self, folder: Path):

@@ -15,7 +15,7 @@ from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.lens.trace.values import state_mark
 from minispark_stream.lens.view.words import one_line
 
-Row = Mapping[str, Any]  # a decoded key or value, of JSON values
+DecodedRow = Mapping[str, Any]  # a decoded key or value, of JSON values
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Batch:
+class LoggedBatch:
     """A batch as the two logs have it. Times in ms since the epoch.
 
     `offsets`: by the id of the source; None if the offset log has no entry. `files`: what the batch read from each source; None
@@ -137,12 +137,12 @@ class VersionFiles:
 
 
 @dataclass(frozen=True)
-class StateRow:
+class DecodedStateRow:
     """A row of state, decoded."""
 
     partition: int
-    key: Row
-    value: Row
+    key: DecodedRow
+    value: DecodedRow
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,12 @@ class StateChange:
 
     mark: str
     partition: int
-    key: Row
-    before: Row | None
-    after: Row | None
+    key: DecodedRow
+    before: DecodedRow | None
+    after: DecodedRow | None
 
     @staticmethod
-    def of(was: StateRow | None, now: StateRow | None) -> StateChange:
+    def of(was: DecodedStateRow | None, now: DecodedStateRow | None) -> StateChange:
         """The change from one row to the other; if one of them is None, the row was added or removed."""
         some = now or was
         assert some is not None
@@ -165,7 +165,7 @@ class StateChange:
 
 
 @dataclass(frozen=True)
-class Partition:
+class StorePartition:
     """The files of one partition of a store; `num_keys`, `num_bytes` and `sample` are those of `version`."""
 
     partition: int
@@ -173,7 +173,7 @@ class Partition:
     version: int | None = None
     num_keys: int | None = None
     num_bytes: int | None = None
-    sample: tuple[StateRow, ...] = ()
+    sample: tuple[DecodedStateRow, ...] = ()
     not_decoded: str | None = None
 
     @property
@@ -197,7 +197,7 @@ class Store:
 
     name: str
     schemas: tuple[Schemas, ...]
-    partitions: tuple[Partition, ...]
+    partitions: tuple[StorePartition, ...]
 
     @property
     def num_keys(self) -> int | None:
@@ -217,7 +217,7 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Operator:
+class StoredOperator:
     """A stateful operator. `name` and `num_partitions` are None if its metadata is missing."""
 
     operator_id: int
@@ -235,9 +235,9 @@ class Contents:
     path: str
     query_id: str | None
     next: NextBatch
-    batches: tuple[Batch, ...]
+    batches: tuple[LoggedBatch, ...]
     sources: tuple[SourceLog, ...]
-    operators: tuple[Operator, ...]
+    operators: tuple[StoredOperator, ...]
     findings: tuple[Finding, ...]
 
     @property

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from minispark_stream.lens.view.words import time_words
-from minispark_stream.tools.inspection.contents import Batch, Finding, NextBatch, Operator
+from minispark_stream.tools.inspection.contents import Finding, LoggedBatch, NextBatch, StoredOperator
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.operators import states_ahead
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -36,7 +36,7 @@ _HISTORY = 10
 
 
 def check(
-    files: ReadOnlyFiles, logs: Logs, batches: Sequence[Batch], upcoming: NextBatch, operators: Sequence[Operator]
+    files: ReadOnlyFiles, logs: Logs, batches: Sequence[LoggedBatch], upcoming: NextBatch, operators: Sequence[StoredOperator]
 ) -> Iterator[Finding]:
     """Every finding of every check."""
     yield from restart(upcoming)
@@ -71,7 +71,7 @@ def gaps(logs: Logs) -> Iterator[Finding]:
                 yield Finding("warning", name, f"{missing} missing, between {a} and {b}")
 
 
-def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[Finding]:
+def partitions(batches: Sequence[LoggedBatch], operators: Sequence[StoredOperator]) -> Iterator[Finding]:
     """The number of shuffle partitions was changed, but not by a repartition of the state; or a partition is missing."""
     logged = [(b.batch_id, b.conf[SHUFFLE_PARTITIONS]) for b in batches if SHUFFLE_PARTITIONS in b.conf]
     has_moved = any(str(operator.num_partitions) == logged[-1][1] for operator in operators) if logged else False
@@ -97,7 +97,7 @@ def partitions(batches: Sequence[Batch], operators: Sequence[Operator]) -> Itera
                 yield Finding("error", where, says, REPAIR)
 
 
-def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
+def growing(operators: Sequence[StoredOperator]) -> Iterator[Finding]:
     """The state only ever grows."""
     for operator in operators:
         for store in operator.stores:
@@ -114,7 +114,7 @@ def growing(operators: Sequence[Operator]) -> Iterator[Finding]:
             )
 
 
-def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[Finding]:
+def ahead(batches: Sequence[LoggedBatch], operators: Sequence[StoredOperator]) -> Iterator[Finding]:
     """There is state of versions that the logs do not know."""
     last = max((b.batch_id for b in batches if b.offsets is not None or b.unreadable), default=-1)
     if last < 0:
@@ -127,7 +127,7 @@ def ahead(batches: Sequence[Batch], operators: Sequence[Operator]) -> Iterator[F
         )
 
 
-def future(batches: Sequence[Batch]) -> Iterator[Finding]:
+def future(batches: Sequence[LoggedBatch]) -> Iterator[Finding]:
     """The watermark is later than the clock: a row with a wrong time has moved it."""
     last = max(batches, key=lambda batch: batch.batch_id, default=None)
     if last is not None and (says := ahead_of_the_clock(last.next_watermark_ms or last.watermark_ms, last.timestamp_ms)):
@@ -149,7 +149,7 @@ def ahead_of_the_clock(watermark_ms: int | None, batch_ms: int | None = None) ->
     )
 
 
-def rewound(batches: Sequence[Batch]) -> Iterator[Finding]:
+def rewound(batches: Sequence[LoggedBatch]) -> Iterator[Finding]:
     """The newest entry has no offset of a source that had one."""
     known = [b for b in batches if b.offsets is not None]
     newest = known[-1].offsets if known else None

@@ -23,7 +23,7 @@ from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.engine.times import shown_ms
 from minispark_stream.lens.trace.values import as_int, as_map
 from minispark_stream.lens.view.words import plural, row_words
-from minispark_stream.tools.inspection.contents import Operator, StateRow, Store
+from minispark_stream.tools.inspection.contents import DecodedStateRow, Store, StoredOperator
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.rocksdb.row_encoding import LIST
 
@@ -44,7 +44,7 @@ class Held:
     rows cannot be decoded.
     """
 
-    operator: Operator
+    operator: StoredOperator
     keys: int
     delay_ms: int | None
     until_ms: float | None
@@ -88,7 +88,7 @@ def held_by(report: CheckpointReport) -> Iterator[Held]:  # (1)
             yield held if side is not None or store.name == DEFAULT_STORE_NAME else replace(held, variable=store.name)
 
 
-def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, side: int | None) -> Held:  # (2)
+def _first_to_leave(report: CheckpointReport, operator: StoredOperator, store: Store, side: int | None) -> Held:  # (2)
     place = next(((part, f) for s in store.schemas for part in ("value", "key") for f in getattr(s, part).fields
                   if f.metadata and DELAY in f.metadata), None)
     delay_ms = None if place is None else as_int(place[1].metadata[DELAY])
@@ -125,7 +125,7 @@ def _first_to_leave(report: CheckpointReport, operator: Operator, store: Store, 
     return Held(operator, max(len(rows), store.num_keys or 0), delay_ms, until_ms, first, side, is_timer=timer is not None)
 
 
-def _passed(report: CheckpointReport, operator: Operator, store: Store) -> int | None:
+def _passed(report: CheckpointReport, operator: StoredOperator, store: Store) -> int | None:
     try:
         rows = report.rows(operator.operator_id, store=store.name, limit=1)
     except DAMAGED:
@@ -133,7 +133,7 @@ def _passed(report: CheckpointReport, operator: Operator, store: Store) -> int |
     return next((count for row in rows for value in row.value.values() if (count := as_int(value)) is not None), None)
 
 
-def _elements(row: StateRow) -> Iterator[StateRow]:
+def _elements(row: DecodedStateRow) -> Iterator[DecodedStateRow]:
     """In a join of state format 4, all rows of a key and a time are one list."""
     elements = row.value.get(LIST) if set(row.value) == {LIST} else None
     yield from (replace(row, value=value) for value in elements) if elements is not None else (row,)

@@ -21,13 +21,13 @@ from typing import Any
 from minispark_stream.lens.view.style import CSS, card, file_beside, table
 from minispark_stream.lens.view.words import clip, plain, plural, printable, short
 from minispark_stream.tools.inspection.contents import (
-    Batch,
     Contents,
+    DecodedRow,
     Finding,
-    Operator,
-    Row,
+    LoggedBatch,
     StateChange,
     Store,
+    StoredOperator,
 )
 from minispark_stream.tools.inspection.pictures import key_history, log_strip, version_strip
 from minispark_stream.tools.inspection.text import (
@@ -39,7 +39,7 @@ from minispark_stream.tools.inspection.text import (
     span,
     store_words,
 )
-from minispark_stream.tools.inspection.versions import Read, VersionRows, read_versions
+from minispark_stream.tools.inspection.versions import ReadVersion, VersionRows, read_versions
 
 BATCHES = 60  # the newest ones, in the table
 PARTITIONS = 24  # of a store
@@ -47,10 +47,10 @@ FILES = 6  # of a batch
 LOOKS = {"+": "add", "~": "change", "-": "remove", "": "same"}
 OWN_CSS = file_beside(__file__, "page.css")
 
-Versions = Mapping[tuple[int, str], Sequence[VersionRows]]
+VersionsByStore = Mapping[tuple[int, str], Sequence[VersionRows]]
 
 
-def page(report: Contents, read: Read) -> str:
+def page(report: Contents, read: ReadVersion) -> str:
     """The report as a page that needs nothing else.
 
     Args:
@@ -73,7 +73,7 @@ def fragment(report: Contents) -> str:
     )
 
 
-def _parts(report: Contents, versions: Versions) -> str:
+def _parts(report: Contents, versions: VersionsByStore) -> str:
     state = "".join(_operator(operator, versions) for operator in report.operators)
     return (
         f"<h2 class='note'>query {say(report.query_id or 'unknown')} · {plural(len(report.batches), 'batch')} in the logs</h2>"
@@ -141,7 +141,7 @@ def _batches(report: Contents) -> str:
     return card("Batches", f"{sources}<div class='scroll' tabindex='0'>{table(head, rows)}</div>{more}")
 
 
-def _files(batch: Batch) -> str:
+def _files(batch: LoggedBatch) -> str:
     names = [short(path) for of_source in batch.files.values() for path in of_source or ()]
     if not names:
         return ""
@@ -152,7 +152,7 @@ def _files(batch: Batch) -> str:
 # -- (4) --------------------------------------------------------------------------------------------------------
 
 
-def _operator(operator: Operator, versions: Versions) -> str:
+def _operator(operator: StoredOperator, versions: VersionsByStore) -> str:
     name = say(operator.name or "name not known")
     partitions = "" if operator.num_partitions is None else f" · {plural(operator.num_partitions, 'partition')}"
     properties = f"<p class='note'>{say(clip(plain(operator.properties), 400))}</p>" if operator.properties else ""
@@ -225,18 +225,18 @@ def _rows(rows: Sequence[StateChange]) -> str:
     return table(("", "partition", "<span class='key'>key</span>", "before", "<span class='value'>value</span>"), lines)
 
 
-def _columns(rows: Iterable[Row]) -> list[str]:
+def _columns(rows: Iterable[DecodedRow]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))[:30]
 
 
-def _cells(row: Row, columns: Sequence[str]) -> list[str]:
+def _cells(row: DecodedRow, columns: Sequence[str]) -> list[str]:
     return [say(clip(plain(row.get(c)), 80)) for c in columns]
 
 
 # -- (6) --------------------------------------------------------------------------------------------------------
 
 
-def _confs(batches: Sequence[Batch]) -> str:
+def _confs(batches: Sequence[LoggedBatch]) -> str:
     last = next((b for b in reversed(batches) if b.conf), None)
     if last is None:
         return ""

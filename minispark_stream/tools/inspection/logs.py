@@ -28,7 +28,7 @@ from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog, 
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetSeqBase, OffsetSeqLog
 from minispark_stream.engine.checkpointing.recovery import Restart, decide
 from minispark_stream.engine.checkpointing.stream_metadata import read_id
-from minispark_stream.tools.inspection.contents import Batch, Finding
+from minispark_stream.tools.inspection.contents import Finding, LoggedBatch
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles, is_unread
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def _entries(
     }
 
 
-def batches(logs: Logs) -> tuple[Batch, ...]:  # (1)
+def batches(logs: Logs) -> tuple[LoggedBatch, ...]:  # (1)
     """The batches, oldest first, without the files that they read."""
     found = []
     for batch_id in sorted(logs.offsets.keys() | logs.commits.keys()):
@@ -128,7 +128,7 @@ def batches(logs: Logs) -> tuple[Batch, ...]:  # (1)
         metadata = entry.metadata if entry else None
         unreadable = [f"{name}/{batch_id}" for name, log in (("offsets", logs.offsets), ("commits", logs.commits))
                       if batch_id in log and log[batch_id] is None]
-        found.append(Batch(
+        found.append(LoggedBatch(
             batch_id,
             entry.by_id() if entry else None,
             metadata.batch_watermark_ms if metadata else None,

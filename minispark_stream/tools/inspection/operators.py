@@ -30,7 +30,7 @@ from minispark_stream.engine.state.schema_files import decode_schemas
 from minispark_stream.engine.state.state_files import StateFiles
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, StateStoreConf, StateStoreId
 from minispark_stream.extras.rocksdb.column_family_schemas import Family, decode_column_families, prefix
-from minispark_stream.tools.inspection.contents import Finding, Operator, Partition, Schemas, Store, VersionFiles
+from minispark_stream.tools.inspection.contents import Finding, Schemas, Store, StoredOperator, StorePartition, VersionFiles
 from minispark_stream.tools.inspection.logs import Findings, Logs, attempt
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles, is_unread
 from minispark_stream.tools.inspection.rocksdb.store_reader import FILE as ROCKSDB_FILE
@@ -39,7 +39,7 @@ from minispark_stream.tools.inspection.state_reader import StoreState, UnsafeRow
 from minispark_stream.tools.inspection.store_versions import (
     DAMAGED,
     DeltaReader,
-    State,
+    ReplayedState,
     StoreVersions,
     num_bytes,
 )
@@ -68,13 +68,13 @@ class StoreFolders:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundOperators:
     """The operators, the stores from which their rows can be read, and what is wrong.
 
     `errors`: the files that could not be read, and the folders of the stores whose next version cannot be loaded, and why.
     """
 
-    operators: tuple[Operator, ...]
+    operators: tuple[StoredOperator, ...]
     stores: tuple[StoreState, ...]
     folders: tuple[StoreFolders, ...]
     findings: tuple[Finding, ...]
@@ -91,7 +91,7 @@ class _Metadata:
     schema_files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # their names, by store, the newest last
 
 
-def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int) -> Found:
+def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int) -> FoundOperators:
     """`next_version`: the version with which the next batch begins."""
     findings = Findings()
     operators, states, folders = [], [], []
@@ -121,9 +121,9 @@ def read_operators(files: ReadOnlyFiles, logs: Logs, next_version: int) -> Found
                 shown.append(Store(state.name, own, tuple(of_states[i] for of_states in partitions)))
             states += opened
         provider = "RocksDB" if is_rocksdb else "HDFS-backed"
-        operators.append(Operator(operator_id, metadata.name, metadata.num_partitions, tuple(shown), provider,
+        operators.append(StoredOperator(operator_id, metadata.name, metadata.num_partitions, tuple(shown), provider,
                                   metadata.properties))
-    return Found(tuple(operators), tuple(states), tuple(folders), tuple(findings), findings.errors)
+    return FoundOperators(tuple(operators), tuple(states), tuple(folders), tuple(findings), findings.errors)
 
 
 # -- (1) the files ---------------------------------------------------------------------------------------------
@@ -229,11 +229,11 @@ def _families(files: ReadOnlyFiles, name: str) -> list[Family]:
 
 def _partition(
     stores: Sequence[StoreState], name: str, partition: int, next_version: int, findings: Findings
-) -> list[Partition]:
+) -> list[StorePartition]:
     """A partition, once for each of the stores that are in the same files."""
     on_disk = stores[0].partitions[partition]
     where = f"state/{StateStoreId('', stores[0].operator_id, partition, name).relative_path}"
-    shown = [Partition(partition, ()) for _ in stores]
+    shown = [StorePartition(partition, ()) for _ in stores]
     versions: list[list[VersionFiles]] = [[] for _ in stores]
     damages: list[tuple[int, Exception]] = []
     is_known = next_version == 0
@@ -260,8 +260,8 @@ def _partition(
 
 
 def _with_rows(
-    shown: Partition, version: int, store: StoreState, state: State, where: str, findings: Findings
-) -> Partition:
+    shown: StorePartition, version: int, store: StoreState, state: ReplayedState, where: str, findings: Findings
+) -> StorePartition:
     entries = store.entries(shown.partition, state)
     shown = replace(shown, version=version, num_keys=len(entries), num_bytes=num_bytes(entries))
     if store.rows is None:
@@ -273,7 +273,7 @@ def _with_rows(
         return replace(shown, not_decoded=str(e))
 
 
-def states_ahead(operators: Sequence[Operator], version: int) -> list[tuple[int, int]]:
+def states_ahead(operators: Sequence[StoredOperator], version: int) -> list[tuple[int, int]]:
     """(operator, version) of stores with versions after `version`."""
     newest: dict[int, int] = {}
     for operator in operators:

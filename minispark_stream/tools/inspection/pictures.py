@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from minispark_stream.tools.inspection.contents import Contents, Partition
+from minispark_stream.tools.inspection.contents import Contents, StorePartition
 
 STRIP = 24  # the newest batches, in the strip of the logs
 
@@ -43,7 +43,7 @@ def log_strip(report: Contents) -> str:
     )
 
 
-def version_strip(partition: Partition) -> str:
+def version_strip(partition: StorePartition) -> str:
     """A mark for each of the newest versions: short for a delta, tall for a snapshot."""
     shown = partition.versions[-60:]
     first = shown[0].version if shown else 0

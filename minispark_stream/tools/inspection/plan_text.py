@@ -29,7 +29,7 @@ _DELAY = re.compile(r"-T\d+ms\b")  # the mark of a column that carries a waterma
 _LIMIT = re.compile(r"~GlobalLimit (\d+)")
 
 
-class Node(NamedTuple):
+class PlanLine(NamedTuple):
     """A line of the plan."""
 
     depth: int
@@ -44,13 +44,13 @@ class Node(NamedTuple):
         return clip(_DELAY.sub("", without_ids(self.text.lstrip("~"))), LONGEST)
 
 
-def nodes(plan: str) -> list[Node]:
+def nodes(plan: str) -> list[PlanLine]:
     """The nodes from the sink down, each with its depth."""
     lines = ((line, line.lstrip(" :+-")) for line in plan.split("\n"))
-    return [Node(len(line) - len(text), text) for line, text in lines if text]
+    return [PlanLine(len(line) - len(text), text) for line, text in lines if text]
 
 
-def below(found: Sequence[Node], i: int) -> Sequence[Node]:
+def below(found: Sequence[PlanLine], i: int) -> Sequence[PlanLine]:
     """The nodes below the node `i`."""
     end = next((n for n in range(i + 1, len(found)) if found[n].depth <= found[i].depth), len(found))
     return found[i + 1:end]
@@ -82,7 +82,7 @@ def folders(plan: str) -> list[str]:
     return list(dict.fromkeys(found for line in plan.split("\n") for found in _FILES.findall(line)))
 
 
-def _is_stateful(found: Sequence[Node], i: int) -> bool:
+def _is_stateful(found: Sequence[PlanLine], i: int) -> bool:
     node = found[i]
     if node.text.startswith("~Join "):
         return sum(child.streams for child in below(found, i) if child.depth == found[i + 1].depth) == 2

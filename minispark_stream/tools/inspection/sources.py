@@ -30,7 +30,7 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
 )
 from minispark_stream.engine.checkpointing.metadata_log import HDFSMetadataLog
 from minispark_stream.engine.checkpointing.offset_seq_log import SOURCE_NAME
-from minispark_stream.tools.inspection.contents import Batch, Finding, SourceLog
+from minispark_stream.tools.inspection.contents import Finding, LoggedBatch, SourceLog
 from minispark_stream.tools.inspection.logs import Findings, attempt
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 
@@ -46,8 +46,8 @@ LogFile = tuple[int, str, int]  # batch id, name, size
 
 
 def read_sources(
-    files: ReadOnlyFiles, found: tuple[Batch, ...]
-) -> tuple[tuple[SourceLog, ...], tuple[Batch, ...], tuple[Finding, ...]]:
+    files: ReadOnlyFiles, found: tuple[LoggedBatch, ...]
+) -> tuple[tuple[SourceLog, ...], tuple[LoggedBatch, ...], tuple[Finding, ...]]:
     """The sources, the batches with the files that each one read, and what is wrong."""
     findings = Findings()
     logs = _log_files(files)
@@ -126,7 +126,7 @@ def _value(offset: str) -> Any:
 
 
 def files_of_batches(
-    found: Sequence[Batch], offsets: Sequence[str | None], entries: Sequence[FileEntry]
+    found: Sequence[LoggedBatch], offsets: Sequence[str | None], entries: Sequence[FileEntry]
 ) -> list[tuple[str, ...] | None]:  # (2)
     """What each batch read; None if its start is not known, because the entry of the batch before is gone."""
     ids = [entry.batch_id for entry in entries]

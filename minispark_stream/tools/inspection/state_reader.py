@@ -23,8 +23,8 @@ from minispark_stream.engine.checkpointing.budget import Budget, LimitExceeded
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.checkpointing.unsafe_row.plain import decode_columns, decode_rows, unique_names
-from minispark_stream.tools.inspection.contents import Row, StateChange, StateRow
-from minispark_stream.tools.inspection.store_versions import State, StoreVersions
+from minispark_stream.tools.inspection.contents import DecodedRow, DecodedStateRow, StateChange
+from minispark_stream.tools.inspection.store_versions import ReplayedState, StoreVersions
 
 T = TypeVar("T")
 _AT_ONCE = 10_000  # keys that are decoded together to compare them
@@ -66,7 +66,7 @@ class StoreState:
         """The schema of the keys; None if it is not known."""
         return self.rows.key if self.rows else None
 
-    def entries(self, partition: int, state: State) -> dict[bytes, bytes]:
+    def entries(self, partition: int, state: ReplayedState) -> dict[bytes, bytes]:
         """Its keys and values in the state of a partition."""
         return state.of_family(self.family.get(partition, b""))
 
@@ -82,13 +82,13 @@ class StoreState:
             places = [i for i in places if shown[i] == value or may_differ(shown[i], value) and is_same(shown[i], value)]
         return [keys[i] for i in places]
 
-    def decode(self, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> list[StateRow]:
+    def decode(self, partition: int, entries: Sequence[tuple[bytes, bytes]]) -> list[DecodedStateRow]:
         """The rows of some entries. Raises ValueError, which names the store, if a row does not fit the schema."""
         keys, values = [k for k, _ in entries], [v for _, v in entries]
         columns = self._decode("key", partition, lambda rows, budget: rows.key_columns(keys, budget))
         shown_keys = [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in keys]
         shown_values = self._decode("value", partition, lambda rows, budget: rows.value_rows(keys, values, budget))
-        return [StateRow(partition, k, v) for k, v in zip(shown_keys, shown_values)]
+        return [DecodedStateRow(partition, k, v) for k, v in zip(shown_keys, shown_values)]
 
     def _decode(self, what: str, partition: int, decoder: Callable[[UnsafeRows, Budget], T]) -> T:
         root = self.partitions[partition].reader.root
@@ -118,7 +118,7 @@ class StateReader:
     def rows(
         self, operator: int = 0, *, store: str | None = None, partition: int | None = None, version: int | None = None,
         limit: int | None = None,
-    ) -> tuple[StateRow, ...]:
+    ) -> tuple[DecodedStateRow, ...]:
         """The decoded rows of a state, sorted by key within a partition.
 
         Args:
@@ -135,7 +135,7 @@ class StateReader:
         """
         with self.budget.lent():
             chosen = self._store(operator, store)
-            found: list[StateRow] = []
+            found: list[DecodedStateRow] = []
             for p in self._partitions(chosen, partition):
                 left = None if limit is None else limit - len(found)
                 if left is not None and left <= 0:
@@ -146,7 +146,7 @@ class StateReader:
     def find(
         self, key: Any, operator: int = 0, *, store: str | None = None, partition: int | None = None,
         version: int | None = None,
-    ) -> tuple[StateRow, ...]:
+    ) -> tuple[DecodedStateRow, ...]:
         """The rows with this key.
 
         Args:
@@ -158,7 +158,7 @@ class StateReader:
         with self.budget.lent():
             chosen = self._store(operator, store)
             wanted = wanted_columns(key, chosen.key_schema)
-            found: list[StateRow] = []
+            found: list[DecodedStateRow] = []
             for p in self._partitions(chosen, partition):
                 entries = self._load(chosen, p, version)
                 keys = list(entries)
@@ -184,7 +184,7 @@ class StateReader:
 
     def _decoded(
         self, store: StoreState, partition: int, keys: Sequence[bytes], entries: Mapping[bytes, bytes]
-    ) -> list[tuple[bytes, StateRow]]:
+    ) -> list[tuple[bytes, DecodedStateRow]]:
         return list(zip(keys, store.decode(partition, [(k, entries[k]) for k in keys])))
 
     def _store(self, operator: int, name: str | None) -> StoreState:  # (1)
@@ -213,18 +213,18 @@ class StateReader:
         return store.entries(partition, state)
 
 
-def some_rows(store: StoreState, partition: int, entries: Mapping[bytes, bytes], limit: int | None) -> list[StateRow]:
+def some_rows(store: StoreState, partition: int, entries: Mapping[bytes, bytes], limit: int | None) -> list[DecodedStateRow]:
     """The rows, or `limit` of them, by key; always the same ones, whatever the order in which they were written."""
     keys = list(entries) if limit is None else heapq.nsmallest(max(0, limit), entries)
     return by_key(store.decode(partition, [(k, entries[k]) for k in keys]))
 
 
-def by_key(rows: Sequence[StateRow]) -> list[StateRow]:
+def by_key(rows: Sequence[DecodedStateRow]) -> list[DecodedStateRow]:
     """The rows in the order of their keys, as text."""
     return sorted(rows, key=lambda row: _text(row.key))
 
 
-def _text(row: Row) -> str:
+def _text(row: DecodedRow) -> str:
     return json.dumps(row, ensure_ascii=False)
 
 

@@ -82,7 +82,7 @@ class DeltaReader:
         return dict(records(self.files.read_snapshot(version)))
 
 
-class State:
+class ReplayedState:
     """The keys and values of a version, and the number of their bytes."""
 
     def __init__(self, entries: dict[bytes, bytes], family_size: int = 0):
@@ -117,8 +117,8 @@ class State:
             return self.entries
         return {k[len(family) :]: v for k, v in self.entries.items() if k.startswith(family)}
 
-    def copy(self) -> State:
-        return State(dict(self.entries), self.family_size)
+    def copy(self) -> ReplayedState:
+        return ReplayedState(dict(self.entries), self.family_size)
 
     def _count(self, keys: Iterable[bytes]) -> Counter[bytes]:
         return Counter(k[: self.family_size] for k in keys) if self.family_size else Counter()
@@ -137,11 +137,11 @@ def num_bytes(entries: Mapping[bytes, bytes]) -> int:
 
 
 @dataclass(frozen=True)
-class Step:
+class ReplayStep:
     """A version in a replay. `state` is None if it is not known, and is changed by the next step."""
 
     version: int
-    state: State | None
+    state: ReplayedState | None
     damage: Exception | None = None
 
 
@@ -152,40 +152,40 @@ class StoreVersions:
         self.reader, self.budget = reader, budget
         self.versions = {v: versions[v] for v in sorted(versions)}
 
-    def replay(self, needed: int) -> Iterator[Step]:  # (1)
+    def replay(self, needed: int) -> Iterator[ReplayStep]:  # (1)
         """All versions; `needed` is the one with which the next batch begins."""
         first = 0 if self.reader.reads_all else bases(self._snapshots(), needed)[0]
-        state: State | None = self._nothing()
+        state: ReplayedState | None = self._nothing()
         last, was_known = 0, True
         for version in self.versions:
             if version < first:
-                yield Step(version, None)
+                yield ReplayStep(version, None)
                 continue
             before = state if version == last + 1 else None  # (2)
             state, damage = self._step(before, version)
             if state is None and damage is None and (was_known or version != last + 1):
                 damage = self._missing(self._lacks(last, version))
-            yield Step(version, state, damage)
+            yield ReplayStep(version, state, damage)
             last, was_known = version, state is not None
 
-    def load(self, version: int) -> State:  # (3)
+    def load(self, version: int) -> ReplayedState:  # (3)
         """One version. Raises ValueError if it is not on disk, or the error of the files that it needs."""
         found = self._load(version)
-        if isinstance(found, State):
+        if isinstance(found, ReplayedState):
             return found
         raise found[0]
 
     def why_not_loaded(self, version: int) -> Exception | None:
         """Why a restart cannot load a version; None if it can."""
         found = self._load(version)
-        if isinstance(found, State):
+        if isinstance(found, ReplayedState):
             return None
         decisive = found[-1] if self.reader.goes_back else found[0]
         known = decisive.getCondition() if isinstance(decisive, PySparkException) else getattr(decisive, "condition", None)
         why = NotLoaded(re.sub(r"^\[[A-Z_.]+\] ", "", str(found[0])), known or "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED")
         return found[0] if is_unread(found[0]) else why
 
-    def _load(self, version: int) -> State | list[Exception]:
+    def _load(self, version: int) -> ReplayedState | list[Exception]:
         """The version, or the errors of all bases that were tried."""
         if version == 0:
             return self._nothing()
@@ -200,7 +200,7 @@ class StoreVersions:
                 errors.append(_without_frames(e))
         return errors
 
-    def load_two(self, a: int, b: int) -> tuple[State, State]:
+    def load_two(self, a: int, b: int) -> tuple[ReplayedState, ReplayedState]:
         """Two versions; the later one is made from the earlier one if the deltas between them exist. Raises: as `load` does."""
         first, last = sorted((a, b))
         state = self.load(first)
@@ -210,12 +210,12 @@ class StoreVersions:
             later = self.load(last)
         return (state, later) if a <= b else (later, state)
 
-    def _load_from(self, base: int, version: int) -> State:
+    def _load_from(self, base: int, version: int) -> ReplayedState:
         state = self._snapshot(base) if base else self._nothing()
         self._check(state, base)
         return self._continue(state, base, version)
 
-    def _continue(self, state: State, base: int, version: int) -> State:
+    def _continue(self, state: ReplayedState, base: int, version: int) -> ReplayedState:
         """Apply the deltas after `base` up to `version`."""
         last = base
         for v in [v for v in self.versions if base < v <= version]:
@@ -228,8 +228,8 @@ class StoreVersions:
             raise self._missing(f"version {version} is not on disk")
         return state
 
-    def _step(self, before: State | None, version: int) -> tuple[State | None, Exception | None]:
-        state: State | None = None
+    def _step(self, before: ReplayedState | None, version: int) -> tuple[ReplayedState | None, Exception | None]:
+        state: ReplayedState | None = None
         damage: Exception | None = None
         if before is not None and self.reader.delta in self.versions[version]:
             try:
@@ -250,13 +250,13 @@ class StoreVersions:
                 damage = damage or _without_frames(e)
         return state, damage
 
-    def _nothing(self) -> State:
-        return State({}, self.reader.family_size)
+    def _nothing(self) -> ReplayedState:
+        return ReplayedState({}, self.reader.family_size)
 
     def _snapshots(self) -> list[int]:
         return [v for v, suffixes in self.versions.items() if self.reader.snapshot in suffixes]
 
-    def _snapshot(self, version: int) -> State:
+    def _snapshot(self, version: int) -> ReplayedState:
         state = self._nothing()
         with self.budget.lent():
             changes = self.reader.read_snapshot(version)
@@ -267,7 +267,7 @@ class StoreVersions:
         with self.budget.lent():
             return self.reader.read_delta(version)
 
-    def _check(self, state: State, version: int) -> None:
+    def _check(self, state: ReplayedState, version: int) -> None:
         if state.memory > self.budget.left:
             raise LimitExceeded(
                 f"{self.reader.root}: version {version} has {len(state.entries):,} keys, which need {state.memory:,} bytes of "

@@ -22,14 +22,14 @@ from minispark_stream.engine.checkpointing.checkpoint_file_manager import canoni
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.lens.view.words import clip, offset_words, one_line, plural, row_words, short, time_words
 from minispark_stream.tools.inspection.contents import (
-    Batch,
     Contents,
-    Operator,
-    Partition,
+    DecodedStateRow,
+    LoggedBatch,
     SourceLog,
     StateChange,
-    StateRow,
     Store,
+    StoredOperator,
+    StorePartition,
 )
 from minispark_stream.tools.inspection.offset_meaning import meaning
 
@@ -56,7 +56,7 @@ def to_text(report: Contents) -> str:
     return "\n".join(one_line(line.rstrip()) for line in lines)
 
 
-def _batches(batches: Sequence[Batch]) -> Iterator[str]:
+def _batches(batches: Sequence[LoggedBatch]) -> Iterator[str]:
     yield plural(len(batches), "batch") if batches else "no batches"
     if len(batches) > SHOWN:
         yield f"  (the last {SHOWN})"
@@ -65,7 +65,7 @@ def _batches(batches: Sequence[Batch]) -> Iterator[str]:
         yield from table(rows)
 
 
-def batch_cells(batch: Batch) -> tuple[str, ...]:
+def batch_cells(batch: LoggedBatch) -> tuple[str, ...]:
     """id, offsets, watermark, time and commit of a batch, in words."""
     if batch.unreadable:
         offsets = f"{', '.join(batch.unreadable)} cannot be read"
@@ -89,7 +89,7 @@ def _offset_words(source_id: str, offset: str | None) -> str:
     return words if canonical_number(source_id) is not None else f"{source_id} {words}"
 
 
-def _sources(sources: Sequence[SourceLog], batches: Sequence[Batch]) -> Iterator[str]:
+def _sources(sources: Sequence[SourceLog], batches: Sequence[LoggedBatch]) -> Iterator[str]:
     yield ""
     yield "sources"
     for source in sources:
@@ -104,7 +104,7 @@ def _sources(sources: Sequence[SourceLog], batches: Sequence[Batch]) -> Iterator
         yield from _read(source, batches)
 
 
-def _read(source: SourceLog, batches: Sequence[Batch]) -> Iterator[str]:
+def _read(source: SourceLog, batches: Sequence[LoggedBatch]) -> Iterator[str]:
     """What the offsets of a source say of each batch; of batch 0, with the offsets where it began, if the source logs them."""
     ends = {batch.batch_id: (batch.offsets or {}).get(source.source_id) for batch in batches}
     ends[-1] = source.entries.get("0", "").partition("\n")[2] or None
@@ -114,7 +114,7 @@ def _read(source: SourceLog, batches: Sequence[Batch]) -> Iterator[str]:
             yield f"     batch {batch.batch_id} read {clip(read, 2 * WIDTH)}"
 
 
-def conf_changes(batches: Sequence[Batch]) -> list[str]:
+def conf_changes(batches: Sequence[LoggedBatch]) -> list[str]:
     """`batch 3: spark.sql.shuffle.partitions 2 -> 4`, for every conf that differs between two successive batches."""
     changes = []
     with_conf = [b for b in batches if b.conf]
@@ -125,7 +125,7 @@ def conf_changes(batches: Sequence[Batch]) -> list[str]:
     return changes
 
 
-def _confs(batches: Sequence[Batch]) -> Iterator[str]:
+def _confs(batches: Sequence[LoggedBatch]) -> Iterator[str]:
     last = next((b for b in reversed(batches) if b.conf), None)
     if last is None:
         return
@@ -136,7 +136,7 @@ def _confs(batches: Sequence[Batch]) -> Iterator[str]:
     yield from (f"  changed in {change}" for change in conf_changes(batches))
 
 
-def _operator(operator: Operator) -> Iterator[str]:
+def _operator(operator: StoredOperator) -> Iterator[str]:
     partitions = "" if operator.num_partitions is None else f", {operator.num_partitions} partitions"
     yield f"  operator {operator.operator_id}  {operator.name or 'name not known'}{partitions}, {operator.provider}"
     for store in operator.stores:
@@ -172,7 +172,7 @@ def store_words(store: Store) -> str:
     return f"{keys}, {plural(len(store.partitions), 'partition')}, {size_words(size)} of files"
 
 
-def partition_words(partition: Partition) -> str:
+def partition_words(partition: StorePartition) -> str:
     """The versions on disk, and the size of the one that is shown."""
     versions = [v.version for v in partition.versions]
     kinds: dict[str, int] = {}
@@ -219,12 +219,12 @@ def value_words(row: Any) -> str:
     return row_words(row) or "()"
 
 
-def state_row_words(row: StateRow) -> str:
+def state_row_words(row: DecodedStateRow) -> str:
     """`word=be -> count=6`."""
     return f"{clip(value_words(row.key), WIDTH)} -> {clip(value_words(row.value), WIDTH)}"
 
 
-def rows_to_text(rows: Sequence[StateRow]) -> str:
+def rows_to_text(rows: Sequence[DecodedStateRow]) -> str:
     """The rows of a state, one on each line."""
     return "\n".join(one_line(f"partition {row.partition}  {state_row_words(row)}") for row in rows) or "no rows"
 

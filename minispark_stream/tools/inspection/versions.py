@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.lens.trace.values import name_of
-from minispark_stream.tools.inspection.contents import Contents, StateChange, StateRow
+from minispark_stream.tools.inspection.contents import Contents, DecodedStateRow, StateChange
 
 VERSIONS, ROWS = 30, 200  # the most of a store; a version with more rows is left out
 
-Read = Callable[..., Sequence[StateRow]]
+ReadVersion = Callable[..., Sequence[DecodedStateRow]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class VersionRows:
         return f"version {self.version}: {', '.join(counts) or 'nothing changed'}"
 
 
-def read_versions(contents: Contents, read: Read) -> Mapping[tuple[int, str], tuple[VersionRows, ...]]:
+def read_versions(contents: Contents, read: ReadVersion) -> Mapping[tuple[int, str], tuple[VersionRows, ...]]:
     """(operator, store) -> its versions.
 
     Args:
@@ -56,9 +56,9 @@ def _small(history: Mapping[int, int]) -> list[int]:
     return [version for version, keys in history.items() if keys <= ROWS][-VERSIONS:]
 
 
-def _versions(operator: int, store: str, versions: Sequence[int], read: Read) -> list[VersionRows]:
+def _versions(operator: int, store: str, versions: Sequence[int], read: ReadVersion) -> list[VersionRows]:
     found: list[VersionRows] = []
-    before: dict[str, StateRow] | None = {}
+    before: dict[str, DecodedStateRow] | None = {}
     for version in versions:
         if not found and version > 1:
             before = None
@@ -71,5 +71,5 @@ def _versions(operator: int, store: str, versions: Sequence[int], read: Read) ->
     return found
 
 
-def _changes(before: Mapping[str, StateRow], after: Mapping[str, StateRow]) -> tuple[StateChange, ...]:  # (2)
+def _changes(before: Mapping[str, DecodedStateRow], after: Mapping[str, DecodedStateRow]) -> tuple[StateChange, ...]:  # (2)
     return tuple(StateChange.of(before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys()))

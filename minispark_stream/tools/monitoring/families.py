@@ -25,7 +25,7 @@ OF_CHECKPOINT = ("checkpoint",)
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricFamily:
     """A measurement. A counter never goes down; its name in Prometheus ends with `_total`."""
 
     name: str
@@ -48,7 +48,7 @@ class Sample:
     labels: tuple[str, ...] = ()
 
 
-def _by_name(families: Sequence[Family]) -> Mapping[str, Family]:
+def _by_name(families: Sequence[MetricFamily]) -> Mapping[str, MetricFamily]:
     return {family.name: family for family in families}
 
 
@@ -56,42 +56,42 @@ SPARKS_OWN = (
     "inputRate-total", "processingRate-total", "latency", "eventTime-watermark", "states-rowsTotal", "states-usedBytes",
 )
 FAMILIES = _by_name([  # of a running query, from its reports; each has the labels OF_QUERY before its own
-    Family("inputRate-total", "Rows per second that arrived, in the last trigger"),
-    Family("processingRate-total", "Rows per second that were processed, in the last trigger"),
-    Family("latency", "Milliseconds that the last trigger took"),
-    Family("eventTime-watermark", "The watermark, in milliseconds since 1970; 0 if there is none"),
-    Family("states-rowsTotal", "Rows in the state of all operators"),
-    Family("states-usedBytes", "Memory of the state of all operators, in bytes"),
-    Family("active", "1 while the query runs, 0 when it has ended"),
-    Family("ended", "1 if the query has ended, with the condition of its error; none if it was stopped", ("condition",)),
-    Family("batch_id", "The number of the last batch"),
-    Family("last_report_timestamp_seconds", "When the query was last heard of, in seconds since 1970"),
-    Family("last_commit_timestamp_seconds", "When a batch was last committed, in seconds since 1970"),
-    Family("watermark_lag_seconds", "How far the watermark is behind the time of the trigger"),
-    Family("phase_seconds", "How long a phase of the last trigger took", ("phase",)),
-    Family("source_lag", "Records between what was read and the newest, as of the last report", ("source",)),
-    Family("source_metric", "What a source says about itself", ("source", "metric")),
-    Family("state_rows", "Rows in the state of an operator", ("operator", "name")),
-    Family("state_memory_bytes", "Memory of the state of an operator, in bytes", ("operator", "name")),
-    Family("batches", "Batches that were run", is_counter=True),
-    Family("source_rows", "Rows that were read from a source", ("source",), is_counter=True),
-    Family("sink_rows", "Rows that the sink has written, if it counts them", is_counter=True),
-    Family("state_rows_updated", "Rows of the state that were added or changed", ("operator", "name"), is_counter=True),
-    Family("state_rows_removed", "Rows of the state that were removed", ("operator", "name"), is_counter=True),
-    Family("rows_dropped_by_watermark", "Rows that came too late for an operator", ("operator", "name"), is_counter=True),
-    Family("terminations", "Ends of the query, by the condition of the error", ("condition",), is_counter=True),
+    MetricFamily("inputRate-total", "Rows per second that arrived, in the last trigger"),
+    MetricFamily("processingRate-total", "Rows per second that were processed, in the last trigger"),
+    MetricFamily("latency", "Milliseconds that the last trigger took"),
+    MetricFamily("eventTime-watermark", "The watermark, in milliseconds since 1970; 0 if there is none"),
+    MetricFamily("states-rowsTotal", "Rows in the state of all operators"),
+    MetricFamily("states-usedBytes", "Memory of the state of all operators, in bytes"),
+    MetricFamily("active", "1 while the query runs, 0 when it has ended"),
+    MetricFamily("ended", "1 if the query has ended, with the condition of its error; none if it was stopped", ("condition",)),
+    MetricFamily("batch_id", "The number of the last batch"),
+    MetricFamily("last_report_timestamp_seconds", "When the query was last heard of, in seconds since 1970"),
+    MetricFamily("last_commit_timestamp_seconds", "When a batch was last committed, in seconds since 1970"),
+    MetricFamily("watermark_lag_seconds", "How far the watermark is behind the time of the trigger"),
+    MetricFamily("phase_seconds", "How long a phase of the last trigger took", ("phase",)),
+    MetricFamily("source_lag", "Records between what was read and the newest, as of the last report", ("source",)),
+    MetricFamily("source_metric", "What a source says about itself", ("source", "metric")),
+    MetricFamily("state_rows", "Rows in the state of an operator", ("operator", "name")),
+    MetricFamily("state_memory_bytes", "Memory of the state of an operator, in bytes", ("operator", "name")),
+    MetricFamily("batches", "Batches that were run", is_counter=True),
+    MetricFamily("source_rows", "Rows that were read from a source", ("source",), is_counter=True),
+    MetricFamily("sink_rows", "Rows that the sink has written, if it counts them", is_counter=True),
+    MetricFamily("state_rows_updated", "Rows of the state that were added or changed", ("operator", "name"), is_counter=True),
+    MetricFamily("state_rows_removed", "Rows of the state that were removed", ("operator", "name"), is_counter=True),
+    MetricFamily("rows_dropped_by_watermark", "Rows that came too late for an operator", ("operator", "name"), is_counter=True),
+    MetricFamily("terminations", "Ends of the query, by the condition of the error", ("condition",), is_counter=True),
 ])
 OF_FILES = _by_name([  # of a checkpoint, from its files alone; each has the label OF_CHECKPOINT before its own
-    Family("checkpoint_restart", "The exit code of inspect: 0 fine, 1 a restart fails, 2 look at it, 3 cannot be told"),
-    Family("checkpoint_findings", "What inspect finds", ("level",)),
-    Family("checkpoint_planned_batch", "The last batch in the offset log"),
-    Family("checkpoint_committed_batch", "The last batch in the commit log"),
-    Family("checkpoint_last_plan_timestamp_seconds", "When the last batch was planned, in seconds since 1970"),
-    Family("checkpoint_last_commit_timestamp_seconds", "When the last batch was committed, in seconds since 1970"),
-    Family("checkpoint_watermark_timestamp_seconds", "The watermark of the next batch, in seconds since 1970"),
-    Family("checkpoint_watermark_lag_seconds", "How far the watermark is behind the time of the last batch"),
-    Family("checkpoint_files_read", "Files that a file source has in its log", ("source",)),
-    Family("checkpoint_files_waiting", "Files beside them, on this machine, that no batch has read", ("source",)),
-    Family("checkpoint_state_rows", "Rows in the state with which the next batch begins", ("operator", "store")),
-    Family("checkpoint_state_file_bytes", "Size of all files of a store", ("operator", "store")),
+    MetricFamily("checkpoint_restart", "The exit code of inspect: 0 fine, 1 a restart fails, 2 look at it, 3 cannot be told"),
+    MetricFamily("checkpoint_findings", "What inspect finds", ("level",)),
+    MetricFamily("checkpoint_planned_batch", "The last batch in the offset log"),
+    MetricFamily("checkpoint_committed_batch", "The last batch in the commit log"),
+    MetricFamily("checkpoint_last_plan_timestamp_seconds", "When the last batch was planned, in seconds since 1970"),
+    MetricFamily("checkpoint_last_commit_timestamp_seconds", "When the last batch was committed, in seconds since 1970"),
+    MetricFamily("checkpoint_watermark_timestamp_seconds", "The watermark of the next batch, in seconds since 1970"),
+    MetricFamily("checkpoint_watermark_lag_seconds", "How far the watermark is behind the time of the last batch"),
+    MetricFamily("checkpoint_files_read", "Files that a file source has in its log", ("source",)),
+    MetricFamily("checkpoint_files_waiting", "Files beside them, on this machine, that no batch has read", ("source",)),
+    MetricFamily("checkpoint_state_rows", "Rows in the state with which the next batch begins", ("operator", "store")),
+    MetricFamily("checkpoint_state_file_bytes", "Size of all files of a store", ("operator", "store")),
 ])

@@ -25,7 +25,7 @@ from minispark_stream.engine.gauges import gauges
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.tools.monitoring.families import Sample
 
-Key = tuple[str, tuple[str, ...]]  # name and labels
+SeriesKey = tuple[str, tuple[str, ...]]  # name and labels
 _CONDITION = re.compile(r"[A-Z0-9_.]{1,200}")
 
 
@@ -34,7 +34,7 @@ class _Query:
     name: str
     active: bool = True
     gauges: tuple[Sample, ...] = ()
-    lasting: dict[Key, float] = field(default_factory=dict)
+    lasting: dict[SeriesKey, float] = field(default_factory=dict)
 
     def add(self, sample: Sample) -> None:
         key = sample.name, sample.labels

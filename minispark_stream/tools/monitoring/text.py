@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from minispark_stream.tools.monitoring.families import Family, Sample
+from minispark_stream.tools.monitoring.families import MetricFamily, Sample
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
-def families_of(samples: Iterable[Sample], known: Mapping[str, Family], common: tuple[str, ...]) -> Iterator[Metric]:
+def families_of(samples: Iterable[Sample], known: Mapping[str, MetricFamily], common: tuple[str, ...]) -> Iterator[Metric]:
     """The samples by family, in the order of `known`; families without a sample are left out.
 
     Args:
@@ -40,7 +40,7 @@ def families_of(samples: Iterable[Sample], known: Mapping[str, Family], common: 
             yield metric
 
 
-def as_text(samples: Iterable[Sample], known: Mapping[str, Family], common: tuple[str, ...]) -> str:
+def as_text(samples: Iterable[Sample], known: Mapping[str, MetricFamily], common: tuple[str, ...]) -> str:
     """The samples in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.registry import Collector

@@ -43,7 +43,7 @@ from minispark_stream.engine.state.state_store import StateStoreId
 from minispark_stream.lens.view.words import one_line, plural
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.command import parsed_key
-from minispark_stream.tools.inspection.contents import StateRow
+from minispark_stream.tools.inspection.contents import DecodedStateRow
 from minispark_stream.tools.inspection.findings import SHUFFLE_PARTITIONS
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
@@ -59,7 +59,7 @@ _SHOWN = 10
 _CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*", re.DOTALL)
 _COMPARED = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
-Changes = dict[int, dict[bytes, bytes | None]]  # partition -> key -> value, or None: the row goes
+EditedRows = dict[int, dict[bytes, bytes | None]]  # partition -> key -> value, or None: the row goes
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class StateEdit:
     checkpoint: str
     operator: int
     version: int
-    before: tuple[StateRow, ...]
-    after: tuple[StateRow, ...]
+    before: tuple[DecodedStateRow, ...]
+    after: tuple[DecodedStateRow, ...]
     done: str | None = None
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ def set_values(
         values: the new values, by the column of the value.
     """
 
-    def change(report: CheckpointReport, store: StoreState) -> Changes:
+    def change(report: CheckpointReport, store: StoreState) -> EditedRows:
         whole = _schemas(store)[1]
         schema = part(whole, values)
         new = dict(zip(schema.names, as_columns([values], schema)))
@@ -130,7 +130,7 @@ def add_rows(checkpoint: str | Path, rows: Iterable[Mapping[str, Any]], **more: 
     if not given:
         raise EditRefused("there is no row to add")
 
-    def change(report: CheckpointReport, store: StoreState) -> Changes:
+    def change(report: CheckpointReport, store: StoreState) -> EditedRows:
         key, value = _schemas(store)
         both = StructType([*key.fields, *value.fields])
         columns = as_columns(given, part(both, both.names))
@@ -141,7 +141,7 @@ def add_rows(checkpoint: str | Path, rows: Iterable[Mapping[str, Any]], **more: 
         number = int(report.batches[-1].conf.get(SHUFFLE_PARTITIONS, 0))
         places(report, store, number, number)  # which refuses rows that are not distributed by the hash of their keys
         schema, hashed = hashed_columns(report, store)
-        changes: Changes = {}
+        changes: EditedRows = {}
         for one, row in zip(keys, new):
             partition = hash_of_key(one, schema, hashed) % number if hashed else 0
             if partition not in store.partitions:
@@ -155,7 +155,7 @@ def add_rows(checkpoint: str | Path, rows: Iterable[Mapping[str, Any]], **more: 
 
 
 def _edit(
-    checkpoint: str | Path, change: Callable[[CheckpointReport, StoreState], Changes], *, operator: int = 0,
+    checkpoint: str | Path, change: Callable[[CheckpointReport, StoreState], EditedRows], *, operator: int = 0,
     to: str | Path | None = None, filesystem: fs.FileSystem | None = None, max_bytes: int = 256 << 20,
 ) -> StateEdit:
     report = inspect(str(checkpoint), filesystem, max_bytes=max_bytes)
@@ -202,7 +202,7 @@ def _schemas(store: StoreState) -> tuple[StructType, StructType]:
     return store.rows.key, store.rows.value
 
 
-def _rows(store: StoreState, version: int, changes: Changes, new: bool) -> Iterable[StateRow]:
+def _rows(store: StoreState, version: int, changes: EditedRows, new: bool) -> Iterable[DecodedStateRow]:
     for partition, rows in sorted(changes.items()):
         old = store.partitions[partition].load(version).entries
         values = rows if new else {key: old.get(key) for key in rows}
@@ -215,9 +215,9 @@ def _rows(store: StoreState, version: int, changes: Changes, new: bool) -> Itera
 def _found(
     report: CheckpointReport, store: StoreState, key: Any, where: Sequence[str],
     change: Callable[[list[bytes]], Sequence[bytes | None]],
-) -> Changes:
+) -> EditedRows:
     wanted = wanted_columns(key, store.key_schema)
-    changes: Changes = {}
+    changes: EditedRows = {}
     for partition, versions in store.partitions.items():
         entries = versions.load(report.next_version).entries
         keys = store.keys_like(partition, list(entries), wanted)

@@ -49,7 +49,7 @@ class RepairRefused(ValueError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Decided:
     """What whoever calls `repair` has decided."""
 
     query_id: str | None = None
@@ -69,13 +69,13 @@ class Mend:
     manifest: tuple[str, ...] = ()
 
 
-def mend(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Asked) -> Mend | None:
+def mend(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Decided) -> Mend | None:
     """Mend the reason why a restart fails; None if batches must be taken back instead. Raises RepairRefused."""
     kinds: tuple[Callable[..., Mend | None], ...] = (_metadata, _offsets, _spelling, _source_log)
     return next((done for kind in kinds if (done := kind(found, refused, copy, asked)) is not None), None)
 
 
-def _metadata(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Asked) -> Mend | None:  # (1)
+def _metadata(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Decided) -> Mend | None:  # (1)
     if refused.where != "metadata":
         return None
     if SET_ASIDE in found.files.files:
@@ -88,7 +88,7 @@ def _metadata(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, 
     return Mend(f"metadata is written again, with the id {query_id}", costs)
 
 
-def _offsets(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Asked) -> Mend | None:  # (2)
+def _offsets(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Decided) -> Mend | None:  # (2)
     batch = canonical_number(refused.where.removeprefix("offsets/"))
     if batch is None or batch != found.last or f"commits/{batch}" in found.files.files:
         return None
@@ -99,7 +99,7 @@ def _offsets(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, a
     return Mend(f"{refused.where} cannot be read and is not committed: it goes, and batch {batch} is planned anew", costs)
 
 
-def _spelling(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Asked) -> Mend | None:  # (3)
+def _spelling(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Decided) -> Mend | None:  # (3)
     name = refused.where.rpartition("/")[2].removesuffix(".compact")
     if not re.fullmatch("[+-]?[0-9]+", name) or canonical_number(name) is not None or refused.where not in found.files.files:
         return None
@@ -107,7 +107,7 @@ def _spelling(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, 
     return Mend(f"{refused.where} goes, which Spark takes for entry {int(name)}", "nothing: no entry has this name")
 
 
-def _source_log(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Asked) -> Mend | None:  # (4)
+def _source_log(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager, asked: Decided) -> Mend | None:  # (4)
     at = _ENTRY.fullmatch(refused.where)
     if at is None or refused.where in found.files.files or not asked.rebuild_source_log:
         return None

@@ -28,7 +28,7 @@ from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.contents import NextBatch
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.restart.of_logs import is_uuid
-from minispark_stream.tools.operations.mends import Asked, Mend, RepairRefused, mend, roll_back
+from minispark_stream.tools.operations.mends import Decided, Mend, RepairRefused, mend, roll_back
 from minispark_stream.tools.operations.rollback import NO_SINK, is_left_out, manifest_names, write_copy
 from minispark_stream.tools.operations.rollback_plan import Checkpoint
 from minispark_stream.tools.operations.scratch import left_behind, scratch_of
@@ -81,7 +81,7 @@ def repair(
     files = ReadOnlyFiles(str(checkpoint), filesystem, Budget(max_bytes))
     before = inspect(str(checkpoint), filesystem, max_bytes=max_bytes)
     last = max((batch.batch_id for batch in before.batches), default=-1)
-    asked = Asked(query_id, rebuild_source_log)
+    asked = Decided(query_id, rebuild_source_log)
     mends: list[Mend] = []
     with scratch_of(files, source) as folder:  # (1)
         scratch = CheckpointFileManager(folder)

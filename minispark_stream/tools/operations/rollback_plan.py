@@ -36,7 +36,7 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
     is_compact,
     log_offset,
 )
-from minispark_stream.tools.inspection.contents import Batch
+from minispark_stream.tools.inspection.contents import LoggedBatch
 from minispark_stream.tools.inspection.findings import SHUFFLE_PARTITIONS
 from minispark_stream.tools.inspection.logs import UNREADABLE
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
@@ -76,7 +76,7 @@ class Checkpoint:
     report: CheckpointReport
     files: ReadOnlyFiles
     manifest: Sequence[str] | None = None
-    batches: Mapping[int, Batch] = field(init=False)
+    batches: Mapping[int, LoggedBatch] = field(init=False)
 
     def __post_init__(self) -> None:
         self.batches = {b.batch_id: b for b in self.report.batches}
@@ -238,7 +238,7 @@ def _of_state(names: Mapping[str, int], version: int) -> Iterator[str]:
             yield name
 
 
-def _why_no_state(checkpoint: Checkpoint, batch: Batch) -> Iterator[str]:
+def _why_no_state(checkpoint: Checkpoint, batch: LoggedBatch) -> Iterator[str]:
     version = batch.batch_id + 1
     partitions = canonical_number(batch.conf.get(SHUFFLE_PARTITIONS, ""))
     for store in checkpoint.report.states:

@@ -25,14 +25,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from minispark_stream.tools.symptoms.asked import end_of, has_words, is_path, is_remote, local
-from minispark_stream.tools.symptoms.entries import Group, Symptom, groups, prelude, symptoms
-from minispark_stream.tools.symptoms.matching import Answer, Index
+from minispark_stream.tools.symptoms.entries import Symptom, SymptomGroup, groups, prelude, symptoms
+from minispark_stream.tools.symptoms.matching import Answer, SymptomIndex
 from minispark_stream.tools.symptoms.reported import explain_saved, reports_in
 
 if TYPE_CHECKING:
     from minispark_stream.tools.inspection.why_no_output import OutputExplanation
 
-__all__ = ["Answer", "Group", "Symptom", "answer", "groups", "look_up", "look_up_text", "prelude", "symptoms", "why"]
+__all__ = ["Answer", "SymptomGroup", "Symptom", "answer", "groups", "look_up", "look_up_text", "prelude", "symptoms", "why"]
 
 
 def look_up(message: str) -> Answer:
@@ -85,5 +85,5 @@ def why(asked: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _index() -> Index:
-    return Index(symptoms())
+def _index() -> SymptomIndex:
+    return SymptomIndex(symptoms())

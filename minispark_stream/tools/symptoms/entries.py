@@ -68,7 +68,7 @@ class Symptom:
 
 
 @dataclass(frozen=True)
-class Group:
+class SymptomGroup:
     title: str
     about: str
     symptoms: tuple[Symptom, ...]
@@ -80,7 +80,7 @@ def prelude() -> str:
 
 
 @lru_cache(maxsize=1)
-def groups() -> tuple[Group, ...]:
+def groups() -> tuple[SymptomGroup, ...]:
     """All entries, in the order of the page."""
     found = sorted(file.name for file in _folder().iterdir() if file.name[0].isdigit())
     return tuple(_group(_read(_folder().joinpath(name))) for name in found)
@@ -90,8 +90,8 @@ def symptoms() -> list[Symptom]:
     return [one for group in groups() for one in group.symptoms]
 
 
-def _group(read: dict[str, Any]) -> Group:
-    return Group(read["title"], read["about"], tuple(_symptom(**one) for one in read["symptom"]))
+def _group(read: dict[str, Any]) -> SymptomGroup:
+    return SymptomGroup(read["title"], read["about"], tuple(_symptom(**one) for one in read["symptom"]))
 
 
 def _symptom(conditions: Sequence[str] = (), says: Sequence[str] = (), ask: Sequence[str] = (), **others: Any) -> Symptom:

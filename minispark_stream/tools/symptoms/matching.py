@@ -92,7 +92,7 @@ class _Phrase:
         return frozenset(self.words)
 
 
-class Index:
+class SymptomIndex:
     def __init__(self, known: Sequence[Symptom]):
         self._known = known
 

@@ -31,7 +31,7 @@ from minispark_stream.tools.testing.inputs import Inputs
 from minispark_stream.tools.testing.step_clock import StepClock
 
 __tracebackhide__ = True
-Row = tuple[Any, ...]
+SinkRow = tuple[Any, ...]
 OnBatch = Callable[[DataFrame, int], object]
 TRIGGER = "1 second"
 CONFS = {
@@ -49,7 +49,7 @@ class Ran:
     """A batch: its id, the rows that the sink received, and its progress report (empty if the batch died)."""
 
     batch_id: int
-    rows: list[Row]
+    rows: list[SinkRow]
     progress: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -92,7 +92,7 @@ class DrivenQuery:
         self.has_function = on_batch is not None
         self._java_clock: Any = None
         self._traces: list[Trace] = []
-        self._arrived: list[tuple[int, list[Row]]] = []
+        self._arrived: list[tuple[int, list[SinkRow]]] = []
         self._taken = 0
         self.input.mkdir(parents=True)
 
@@ -155,7 +155,7 @@ class DrivenQuery:
             if last and ran.progress and not ran.had_data and ran.watermark == last[0].watermark:
                 return
 
-    def take(self) -> list[Row]:
+    def take(self) -> list[SinkRow]:
         """The rows that were emitted since the last `take`; in complete mode, the newest result."""
         new = self.batches[self._taken :]
         self._taken = len(self.batches)

@@ -21,14 +21,14 @@ from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.shown_rows import shown_row
 from minispark_stream.tools.inspection.checkpoint import inspect
 from minispark_stream.tools.inspection.state_reader import is_same
-from minispark_stream.tools.testing.driven_query import DrivenQuery, Row
+from minispark_stream.tools.testing.driven_query import DrivenQuery, SinkRow
 from minispark_stream.tools.testing.values import comparable, each, fitted_row
 
 __tracebackhide__ = True
 MOST = 20  # how many rows of each kind are shown
 
 
-def difference_in_rows(expected: Sequence[Any], came: Sequence[Row], schema: StructType, zone: str) -> str | None:
+def difference_in_rows(expected: Sequence[Any], came: Sequence[SinkRow], schema: StructType, zone: str) -> str | None:
     """How two bags of rows differ, in words; None if they do not."""
     try:
         wanted = each(expected, lambda row: _complete(row, schema, zone))
@@ -48,7 +48,7 @@ def difference_in_rows(expected: Sequence[Any], came: Sequence[Row], schema: Str
     return "\n".join(filter(None, parts))
 
 
-def _complete(row: Any, schema: StructType, zone: str) -> Row:
+def _complete(row: Any, schema: StructType, zone: str) -> SinkRow:
     """An expected row, which names every column."""
     left_out = [name for name in schema.names if name not in row] if isinstance(row, dict) else []
     if left_out and all(name in schema.names for name in row):
@@ -56,7 +56,7 @@ def _complete(row: Any, schema: StructType, zone: str) -> Row:
     return fitted_row(row, schema, zone)
 
 
-def _words(rows: Sequence[Row], chosen: Counter[Any], schema: StructType, zone: str) -> list[str]:
+def _words(rows: Sequence[SinkRow], chosen: Counter[Any], schema: StructType, zone: str) -> list[str]:
     words = []
     left = chosen.copy()
     for row in rows:

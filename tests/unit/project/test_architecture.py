@@ -388,3 +388,32 @@ def test_tests_without_spark_lie_in_folders_as_the_package_has():
     unit = ROOT / "tests" / "unit"
     folders = {path.parent.relative_to(unit).as_posix() for path in unit.rglob("test_*.py")}
     assert [folder for folder in sorted(folders - {"project"}) if not (ROOT / PACKAGE / folder).is_dir()] == []
+
+
+def types_of(tree: ast.Module) -> Iterator[str]:
+    """The public classes and aliases of types that a module defines."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            name = node.name
+        else:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            name = next((target.id for target in targets if isinstance(target, ast.Name) and not target.id.isupper()), "_")
+        if name[0].isupper():
+            yield name
+
+
+def test_the_name_of_a_type_means_one_thing():
+    defined: dict[str, str] = {}
+    report([
+        f"{file_of(name)}: {defined[type_name]} has another {type_name}: give one of them a name that says what it is"
+        for name, tree in modules().items() for type_name in types_of(tree)
+        if defined.setdefault(type_name, file_of(name)) != file_of(name)
+    ])
+
+
+def test_a_docstring_stands_alone():
+    report([
+        f"{file_of(name)}:{node.lineno}: the same as what?"
+        for name, tree in modules().items() for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and (ast.get_docstring(node) or "").startswith("The same")
+    ])

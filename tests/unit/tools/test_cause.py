@@ -76,7 +76,7 @@ def test_the_package_that_a_command_misses_is_named_first() -> None:
     without = "import sys; sys.modules['pyarrow'] = None; from minispark_stream.tools.cli import main; sys.exit(main(['inspect', 'x']))"
     error = ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
     assert run("-c", without).stderr != ""
-    missing = [doctor.Finding("pyspark: not installed", ok=False, get="a"), doctor.Finding("pyarrow: not installed", ok=False, get="b")]
+    missing = [doctor.Diagnosis("pyspark: not installed", ok=False, get="a"), doctor.Diagnosis("pyarrow: not installed", ok=False, get="b")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor, "installed_packages", lambda: missing)
         assert str(cause.of_import(error)).startswith("pyarrow: not installed. Get it: b. (")
@@ -125,13 +125,13 @@ def test_another_python_for_the_workers(tmp_path: Path) -> None:
     ],
 )
 def test_what_java_says_of_ports_and_names(monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
-    monkeypatch.setattr(doctor, "check_java", lambda *_: doctor.Finding("Java"))
+    monkeypatch.setattr(doctor, "check_java", lambda *_: doctor.Diagnosis("Java"))
     found: Any = cause.of_start(RuntimeError(said))
     assert found.startswith("Spark has not started: ") and told in found and cause.ASK in found and "\n" not in found
 
 
 def test_another_error_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "check_java", lambda *_: doctor.Finding("Java"))
+    monkeypatch.setattr(doctor, "check_java", lambda *_: doctor.Diagnosis("Java"))
     assert cause.of_start(RuntimeError("spark.master is wrong")) is None
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from minispark_stream.tools import doctor, what_runs
-from minispark_stream.tools.doctor import Finding, parse_java_version
+from minispark_stream.tools.doctor import Diagnosis, parse_java_version
 
 
 def test_a_missing_thing_says_how_to_get_it():
@@ -98,13 +98,13 @@ def test_workers_must_run_the_drivers_python():
 
 def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     lines: list[str] = []
-    monkeypatch.setattr(doctor, "check_packages", lambda *_: [Finding("nbval", ok=False, get="x", needed=False)])
-    monkeypatch.setattr(doctor, "check_java", lambda *_: Finding("Java"))
-    monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot"))
-    monkeypatch.setattr(doctor, "check_worker_python", lambda *_: Finding("workers"))
+    monkeypatch.setattr(doctor, "check_packages", lambda *_: [Diagnosis("nbval", ok=False, get="x", needed=False)])
+    monkeypatch.setattr(doctor, "check_java", lambda *_: Diagnosis("Java"))
+    monkeypatch.setattr(doctor, "check_dot", lambda *_: Diagnosis("dot"))
+    monkeypatch.setattr(doctor, "check_worker_python", lambda *_: Diagnosis("workers"))
     assert doctor.doctor(lines.append, start_spark=False) == 0
     assert lines[-1] == "everything that is needed is installed"
-    monkeypatch.setattr(doctor, "check_dot", lambda *_: Finding("dot", ok=False, get="y"))
+    monkeypatch.setattr(doctor, "check_dot", lambda *_: Diagnosis("dot", ok=False, get="y"))
     assert doctor.doctor(lines.append) == 1
     assert lines[-1] == "1 missing for the model"
     runs = "runs     inspect, why, rollback, repair, metrics, and reports that were saved"
@@ -138,7 +138,7 @@ def test_a_spark_is_started_when_nothing_is_missing(monkeypatch):
     lines: list[str] = []
     printed = ["WARN something\nok Spark 4.3.0 and the model counted the same words, 9 s with the start of Java\n", "Boom: no memory", None]
     for check in ("check_java", "check_dot", "check_worker_python"):
-        monkeypatch.setattr(doctor, check, lambda *_: Finding("there"))
+        monkeypatch.setattr(doctor, check, lambda *_: Diagnosis("there"))
     monkeypatch.setattr(doctor, "check_packages", lambda *_: [])
     monkeypatch.setattr(doctor, "run_quietly", lambda command: printed[0] if command[-1].endswith("preflight") else None)
     assert doctor.doctor(lines.append) == 0

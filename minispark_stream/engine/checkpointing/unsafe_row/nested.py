@@ -43,7 +43,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.values import (
     Interval,
     Null,
     SmallDecimal,
-    Variable,
+    Varying,
 )
 
 MAX_LONG_DIGITS = 18
@@ -59,7 +59,7 @@ _FIXED = {
 # --- (1) structs -----------------------------------------------------------------------------------------------
 
 
-class Struct(Variable):
+class Struct(Varying):
     def __init__(self, schema: StructType):
         self.fields = [field_type(f.dataType) for f in schema.fields]
         self.arrow = pa.struct([pa.field(f.name, t.arrow, f.nullable) for f, t in zip(schema.fields, self.fields)])
@@ -164,7 +164,7 @@ class Elements:
         return counts, self.element.read(src, slot, None if valid.all() else valid, base, end)
 
 
-class Array(Variable):
+class Array(Varying):
     def __init__(self, dt: ArrayType):
         element = field_type(dt.elementType)
         self.arrow = pa.list_(pa.field("element", element.arrow, dt.containsNull))
@@ -182,7 +182,7 @@ class Array(Variable):
         return pa.Array.from_buffers(self.arrow, len(size), buffers, children=[values])
 
 
-class Map(Variable):
+class Map(Varying):
     def __init__(self, dt: MapType):
         key, value = field_type(dt.keyType), field_type(dt.valueType)
         self.arrow = pa.map_(pa.field("key", key.arrow, False), pa.field("value", value.arrow, dt.valueContainsNull))

@@ -4,7 +4,7 @@ Models: the setters and getters of UnsafeRowWriter and UnsafeRow (About state: s
 the format, see the docstring of the package.
 
 1. `Fixed`, `Boolean` and `SmallDecimal` keep a value in its slot; `Null` keeps nothing.
-2. `Variable` puts `offset << 32 | size` into the slot and the value into the variable region; `Bytes` is a string or binary
+2. `Varying` puts `offset << 32 | size` into the slot and the value into the variable region; `Bytes` is a string or binary
    value, `BigDecimal` a decimal of more than 18 digits, `Interval` a calendar interval.
 
     the string 'ab' in a row whose variable region begins at byte 24     slot 0200000018000000, at byte 24: 6162000000000000
@@ -111,7 +111,7 @@ class Null(FieldType):
 # --- (2) values in the variable region -------------------------------------------------------------------------
 
 
-class Variable(FieldType):
+class Varying(FieldType):
     """A type whose values are in the variable region. Nulls take no room there, and `measure` is not given any."""
 
     def prepare(self, column: pa.Array, in_row: bool) -> Part:
@@ -151,7 +151,7 @@ class Variable(FieldType):
         raise NotImplementedError
 
 
-class Bytes(Variable):
+class Bytes(Varying):
     def __init__(self, arrow: pa.DataType):
         self.arrow = arrow
 
@@ -174,7 +174,7 @@ class Bytes(Variable):
         return pa.Array.from_buffers(self.arrow, len(size), buffers)
 
 
-class KeepsItsPlace(Variable):
+class KeepsItsPlace(Varying):
     """A type for whose values a row reserves 16 bytes, even for a null. `null_size` is the size in the slot of a null."""
 
     null_size = 0

@@ -47,8 +47,8 @@ from minispark_stream.engine.jvm.state_rdd import MapPartitions
 from minispark_stream.engine.operators.base import StatefulOperator, state_schema
 from minispark_stream.engine.operators.batch_context import BatchContext
 from minispark_stream.engine.operators.columns import (
+    BoolMask,
     EventTime,
-    Mask,
     concat,
     distinct,
     event_time_micros,
@@ -205,7 +205,7 @@ class Deduplicate(StateTask):
             },
         )
 
-    def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> Mask:
+    def _put_new(self, store: StateStore, rows: pa.RecordBatch) -> BoolMask:
         """Put the keys that are new; returns which rows are the first ones with a new key."""
         keys = [normalized(rows.column(i)) for i in self.positions]
         encoded, first, _ = distinct(UnsafeRowCodec(self.keys).encode_rows(keys, rows.num_rows))

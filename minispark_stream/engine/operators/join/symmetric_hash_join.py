@@ -57,7 +57,7 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
 from minispark_stream.engine.operators.explained import ROWS, Decision, Entry
 from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers, FourStores
-from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
+from minispark_stream.engine.operators.join.symmetric_hash_join_build import SymmetricHashJoinBuild
 from minispark_stream.engine.operators.join.symmetric_hash_join_condition import (
     columns_read,
     pairs_that_match,
@@ -176,7 +176,7 @@ class SymmetricHashJoin(StatefulOperator):
         pairs = context.map_partitions(self.probes, by_key, self.of_batch(context, probe, self.probes))
         if self.pairs_that_match is not None:
             pairs = physical.filtered(session, pairs, self.pairs_that_match)
-        build = self.of_batch(context, Build(join=join, buffers=buffers), self.builds)
+        build = self.of_batch(context, SymmetricHashJoinBuild(join=join, buffers=buffers), self.builds)
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def buffers(self, context: BatchContext) -> Buffers:

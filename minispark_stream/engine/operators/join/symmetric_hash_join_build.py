@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
-from minispark_stream.engine.operators.columns import Mask, record_batch, take
+from minispark_stream.engine.operators.columns import BoolMask, record_batch, take
 from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import JoinTask
 from minispark_stream.engine.operators.join.symmetric_hash_join_partners import NOBODY, Meetings, chunks
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, NewRows, PairNumbers, Pairs, number_keys
@@ -45,7 +45,7 @@ from minispark_stream.engine.state.state_store import StateStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class Build(JoinTask):
+class SymmetricHashJoinBuild(JoinTask):
     """Receives new rows and pairs, emits the rows of the join; calling it runs one partition (for mapInArrow)."""
 
     def run(
@@ -190,7 +190,7 @@ class Joiner:
         pairs = pairs.some(self.meetings.first_of_each_partner(pairs))
         self.sides[side].mark_matched(take(self.rows.keys, pairs.row), pairs.partner)
 
-    def store(self, side: int, which: Mask, matched: Mask) -> None:
+    def store(self, side: int, which: BoolMask, matched: BoolMask) -> None:
         rows = np.flatnonzero(which)
         self.stored |= which
         self.updated += len(rows)
@@ -210,14 +210,14 @@ class Joiner:
 
     # -- which rows ---------------------------------------------------------------------------------------------
 
-    def is_of(self, side: int) -> Mask:
+    def is_of(self, side: int) -> BoolMask:
         return self.rows.side == side
 
-    def is_old(self, side: int) -> Mask:
+    def is_old(self, side: int) -> BoolMask:
         """Which rows this batch would evict at once, if they are of this side."""
         return self.join.is_old(side, self.rows)
 
-    def is_matched(self, pairs: PairNumbers) -> Mask:
+    def is_matched(self, pairs: PairNumbers) -> BoolMask:
         matched = np.zeros(len(self.rows.side), np.bool_)
         matched[pairs.row] = True
         return matched

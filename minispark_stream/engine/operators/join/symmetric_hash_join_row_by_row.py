@@ -30,16 +30,16 @@ from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join
 
-Values = tuple[Any, ...]  # times are microseconds, a window is a pair of them
-Joined = tuple[Values | None, Values | None]  # None stands for a row of nulls
+RowValues = tuple[Any, ...]  # times are microseconds, a window is a pair of them
+Joined = tuple[RowValues | None, RowValues | None]  # None stands for a row of nulls
 
 
 class NewRow(NamedTuple):
     """A new row. `passes`: whether it fulfils the part of the join condition that is about its own side alone."""
 
     side: int
-    key: Values
-    values: Values
+    key: RowValues
+    values: RowValues
     passes: bool = True
 
 
@@ -47,16 +47,16 @@ class NewRow(NamedTuple):
 class Waiting:
     """A row that waits in the state."""
 
-    values: Values
+    values: RowValues
     matched: bool
 
 
 class JoinRowByRow:
     """One partition of a join. `condition` is what must be true of a left and a right row besides equal keys."""
 
-    def __init__(self, condition: Callable[[Values, Values], bool]):
+    def __init__(self, condition: Callable[[RowValues, RowValues], bool]):
         self.condition = condition
-        self.state: tuple[dict[Values, list[Waiting]], dict[Values, list[Waiting]]] = {}, {}
+        self.state: tuple[dict[RowValues, list[Waiting]], dict[RowValues, list[Waiting]]] = {}, {}
 
     def run(self, join: Join, rows: Iterable[NewRow], late_ms: int) -> list[Joined]:
         """Run a batch; returns what it emits. `join` has the state watermarks of this batch."""
@@ -96,7 +96,7 @@ class JoinRowByRow:
             emitted += [pair(side, row.values, None) for row in gone if join.is_outer(side) and not row.matched]
         return emitted
 
-    def remove(self, side: int, key: Values, gone: list[Waiting]) -> None:
+    def remove(self, side: int, key: RowValues, gone: list[Waiting]) -> None:
         """Remove rows of a key; as in Spark, the last row of the key moves into each hole."""
         rows, place = self.state[side].get(key, []), 0
         while place < len(rows):
@@ -110,17 +110,17 @@ class JoinRowByRow:
             self.state[side].pop(key, None)
 
 
-def pair(side: int, values: Values, other: Values | None) -> Any:
+def pair(side: int, values: RowValues, other: RowValues | None) -> Any:
     return (values, other) if side == LEFT else (other, values)
 
 
-def is_old(join: Join, side: int, key: Values, values: Values) -> bool:
+def is_old(join: Join, side: int, key: RowValues, values: RowValues) -> bool:
     """Whether the state watermark of a side has passed a row: the event time in its key, or its own event time."""
     bounds = join.sides[side]
     return passed(key, join.key_event_time, bounds.evict_key_ms) or passed(values, bounds.event_time, bounds.evict_value_ms)
 
 
-def passed(values: Values, event_time: EventTime | None, watermark_ms: int | None) -> bool:
+def passed(values: RowValues, event_time: EventTime | None, watermark_ms: int | None) -> bool:
     """Whether an event time is not after a watermark; if it is a window, its end counts."""
     if event_time is None or watermark_ms is None or values[event_time.position] is None:
         return False

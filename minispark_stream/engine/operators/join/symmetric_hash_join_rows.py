@@ -34,10 +34,10 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, SIDES
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
 from minispark_stream.engine.operators.columns import (
+    BoolMask,
     Columns,
     EventTime,
     Ints,
-    Mask,
     concat,
     distinct,
     not_after,
@@ -77,7 +77,7 @@ class NewRows(NamedTuple):  # (1)
     """The n new rows of a partition: their sides, whether they fulfil the condition of their own side, keys, and columns."""
 
     side: Ints  # n
-    passes: Mask  # n
+    passes: BoolMask  # n
     keys: Columns  # of n rows each
     columns: tuple[Columns, Columns]  # of n rows each; those of the other side are null
 
@@ -102,11 +102,11 @@ class StoredRows(NamedTuple):
     at: Sequence[bytes]
     values: Sequence[bytes]
 
-    def some(self, mask: Mask) -> StoredRows:
+    def some(self, mask: BoolMask) -> StoredRows:
         return StoredRows(chosen(self.at, mask), chosen(self.values, mask))
 
 
-class Changes(NamedTuple):
+class NewValues(NamedTuple):
     """Keys with their new values, in order; None removes the key."""
 
     keys: list[bytes]
@@ -165,7 +165,7 @@ class Join:
         """Whether rows of a side that never find a partner are emitted with nulls."""
         return self.join_type in (f"{SIDES[side].capitalize()}Outer", "FullOuter")
 
-    def is_late(self, rows: NewRows, late_ms: int) -> Mask:
+    def is_late(self, rows: NewRows, late_ms: int) -> BoolMask:
         """Which rows are late, by the event time of their own side."""
         late = np.zeros(len(rows.side), np.bool_)
         for number, side in enumerate(self.sides):
@@ -173,25 +173,25 @@ class Join:
                 late |= (rows.side == number) & not_after(rows.columns[number], side.event_time, late_ms)
         return late
 
-    def key_is_old(self, side: int, keys: Columns) -> Mask:
+    def key_is_old(self, side: int, keys: Columns) -> BoolMask:
         """Which keys the state watermark of a side has passed."""
         bound_ms = self.sides[side].evict_key_ms
         if self.key_event_time is None or bound_ms is None:
             return np.zeros(len(keys[0]), np.bool_)
         return not_after(keys, self.key_event_time, bound_ms)
 
-    def value_is_old(self, side: int, rows: Columns) -> Mask:
+    def value_is_old(self, side: int, rows: Columns) -> BoolMask:
         """Which rows the state watermark of a side has passed."""
         event_time, bound_ms = self.sides[side].event_time, self.sides[side].evict_value_ms
         if event_time is None or bound_ms is None:
             return np.zeros(len(rows[0]), np.bool_)
         return not_after(rows, event_time, bound_ms)
 
-    def is_old(self, side: int, rows: NewRows) -> Mask:
+    def is_old(self, side: int, rows: NewRows) -> BoolMask:
         """Which new rows the batch would evict at once, if they are of this side."""
         return self.key_is_old(side, rows.keys) | self.value_is_old(side, rows.columns[side])
 
-    def is_found(self, rows: NewRows, joins: Mask) -> Mask:
+    def is_found(self, rows: NewRows, joins: BoolMask) -> BoolMask:
         """Which of the new rows that join are found by those of the other side: those that come first and are stored."""
         first = joins & (rows.side == self.order[0])
         return first & ~self.is_old(RIGHT, rows) if self.order[0] == RIGHT else first

@@ -32,12 +32,12 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
 from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
-from minispark_stream.engine.operators.columns import Columns, Mask, take
+from minispark_stream.engine.operators.columns import BoolMask, Columns, take
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import (
-    Changes,
     Ints,
     Join,
     KeyNumbers,
+    NewValues,
     StoredRows,
     number_keys,
 )
@@ -105,7 +105,7 @@ class JoinSideState:
         key, places = np.repeat(np.arange(len(counts)), counts), numbered(counts)
         return self._rows_at(take(keys, key[there]), places[there])
 
-    def are_there(self, keys: Columns, counts: Ints) -> Mask:
+    def are_there(self, keys: Columns, counts: Ints) -> BoolMask:
         """(4) Which of the first rows of some keys `rows_of` returns."""
         places = numbered(counts)
         if not self._skips_nulls:
@@ -137,13 +137,13 @@ class JoinSideState:
     def decode(self, values: Sequence[bytes], only: Collection[int] | None = None) -> Columns:
         return self._value_codec.decode(values, only)[:-1]
 
-    def is_matched(self, values: Sequence[bytes]) -> Mask:
+    def is_matched(self, values: Sequence[bytes]) -> BoolMask:
         """Which of some stored rows have been matched."""
         return np.asarray(self._value_codec.decode(values, only=[self._flag])[self._flag])
 
     # -- changes ------------------------------------------------------------------------------------------------
 
-    def append(self, keys: KeyNumbers, rows: Ints, columns: Columns, matched: Mask) -> None:
+    def append(self, keys: KeyNumbers, rows: Ints, columns: Columns, matched: BoolMask) -> None:
         """(1) Store the new rows with the numbers `rows`, in order; the other arguments belong to all new rows."""
         key = keys.of_row[rows]
         by_key = np.argsort(key, kind="stable")
@@ -227,7 +227,7 @@ class JoinSideState:
             number: position[begins[number] : begins[number] + counts[number]] for number in numbers
         }
         removed: list[bytes] = []
-        changed, counted = Changes([], []), Changes([], [])
+        changed, counted = NewValues([], []), NewValues([], [])
         for number, places in gone:
             begin, index = int(begins[number]), 0
             left, goes = there[number], {position[begin + place] for place in places}

@@ -67,7 +67,7 @@ class RowTable:
 
     @staticmethod
     def of(table: TableInMemory, memory: SharedMemory) -> RowTable:
-        """The same table in this process."""
+        """A table that another process has put into shared memory, in this process."""
         of = RowTable(*table.shapes, shared=True)
         of._seed = np.uint64(table.seed)
         of._lay_out(table.room, memory)

@@ -27,7 +27,7 @@ from minispark_stream.engine.checkpointing.recovery import LogState
 from minispark_stream.engine.state.operator_state_metadata import AGGREGATION_IN_REAL_TIME
 from minispark_stream.tools.inspection.contents import END, FIRST, NextBatch, Reasons, Refusal, SourceLog, Unknown
 from minispark_stream.tools.inspection.logs import Logs
-from minispark_stream.tools.inspection.operators import Found
+from minispark_stream.tools.inspection.operators import FoundOperators
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.restart.of_logs import is_continuous, may_be_real_time, of_logs, of_start
 from minispark_stream.tools.inspection.restart.of_sources import of_logs_of_files, of_next_entry, of_offsets
@@ -37,7 +37,7 @@ OF_A_CHECKPOINT = ("metadata", "offsets", "commits", "sources", "state")
 TAKEN = "CONCURRENT_STREAM_LOG_UPDATE"
 
 
-def foretell(files: ReadOnlyFiles, logs: Logs, sources: Sequence[SourceLog], state: Found) -> NextBatch:
+def foretell(files: ReadOnlyFiles, logs: Logs, sources: Sequence[SourceLog], state: FoundOperators) -> NextBatch:
     """What a restart of the same query does first."""
     with files.budget.lent():
         found = decision(files, logs, sources, state)
@@ -46,7 +46,7 @@ def foretell(files: ReadOnlyFiles, logs: Logs, sources: Sequence[SourceLog], sta
     return replace(found, says=found.says + _written_again(state)) if can_start and is_done else found
 
 
-def decision(files: ReadOnlyFiles, logs: Logs, sources: Sequence[SourceLog], state: Found) -> NextBatch:
+def decision(files: ReadOnlyFiles, logs: Logs, sources: Sequence[SourceLog], state: FoundOperators) -> NextBatch:
     """The steps in their order; the first one that fails decides."""
     not_listed = next((Unknown(name, reason) for name, reason in files.not_listed.items()
                        if name.split("/")[0] in OF_A_CHECKPOINT), None)
@@ -117,7 +117,7 @@ def _words(logs: Logs, files: ReadOnlyFiles) -> str:
     return says + (no_state if last > 0 else "")
 
 
-def _written_again(state: Found) -> str:
+def _written_again(state: FoundOperators) -> str:
     """What real-time mode may have written of a batch that is in no log."""
     known = any(operator.name == AGGREGATION_IN_REAL_TIME for operator in state.operators)
     ran, so = ("It ran", "so ") if known else ("If it ran", "")

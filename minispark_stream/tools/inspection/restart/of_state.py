@@ -26,9 +26,9 @@ from minispark_stream.engine.checkpointing.checkpoint_file_manager import canoni
 from minispark_stream.engine.checkpointing.join_stores import SIDES
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.state.state_store import HDFS_PROVIDER, PROVIDER_CLASS, ROCKS_DB_PROVIDER, StateStoreId
-from minispark_stream.tools.inspection.contents import FIRST, Operator, Reasons, Refusal, Unknown
+from minispark_stream.tools.inspection.contents import FIRST, Reasons, Refusal, StoredOperator, Unknown
 from minispark_stream.tools.inspection.logs import Logs
-from minispark_stream.tools.inspection.operators import Found
+from minispark_stream.tools.inspection.operators import FoundOperators
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles, is_unread
 from minispark_stream.tools.inspection.restart.of_logs import (
     AGGREGATION_FORMAT,
@@ -52,7 +52,7 @@ MOST_WORDS = 2  # of a value beside its key, that cannot be a sum of decimals or
 OTHER_VALUE = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
 
 
-def of_state(files: ReadOnlyFiles, logs: Logs, found: Found, version: int) -> Reasons:
+def of_state(files: ReadOnlyFiles, logs: Logs, found: FoundOperators, version: int) -> Reasons:
     """Why batch `version` cannot begin with its state."""
     if version == 0:
         return
@@ -114,7 +114,7 @@ def _missing(files: ReadOnlyFiles, logs: Logs) -> Reasons:  # (1)
         yield Unknown("state", says)
 
 
-def _of_files(files: ReadOnlyFiles, errors: Mapping[str, Exception], operator: Operator) -> Reasons:
+def _of_files(files: ReadOnlyFiles, errors: Mapping[str, Exception], operator: StoredOperator) -> Reasons:
     folder = f"state/{operator.operator_id}"
     has_families = any(name.startswith(f"{folder}/_stateSchema/") for name in files.files)
     metadata = [name for name in files.files if name.startswith(f"{folder}/_metadata/v2/")]
@@ -133,7 +133,7 @@ def _of_files(files: ReadOnlyFiles, errors: Mapping[str, Exception], operator: O
             yield Refusal(FIRST, schema, "it is a folder", message="(Is a directory)")
 
 
-def _formats(operator: Operator, confs: Mapping[str, str]) -> Reasons:
+def _formats(operator: StoredOperator, confs: Mapping[str, str]) -> Reasons:
     for store in operator.stores:
         if not store.schemas:
             continue

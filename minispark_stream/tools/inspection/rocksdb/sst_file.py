@@ -47,12 +47,12 @@ _MOST = {1: 64, 2: 1032, 4: 255, 5: 255, 7: 32768}  # how many times as long a b
 _XXH3 = 4
 
 
-class Entry(NamedTuple):  # (3)
+class SstEntry(NamedTuple):  # (3)
     sequence: int
     record: Record
 
 
-def read_sst(data: bytes, budget: Budget) -> list[Entry]:
+def read_sst(data: bytes, budget: Budget) -> list[SstEntry]:
     """The entries of a file, in the order of their keys.
 
     Raises ValueError with the byte at which it is broken; LimitExceeded if it needs more memory than the budget has.
@@ -67,7 +67,7 @@ def read_sst(data: bytes, budget: Budget) -> list[Entry]:
             kind = _TYPES.get(packed & 0xFF)
             if kind is None:
                 raise ValueError(f"byte {offset}: an entry of the unknown type {packed & 0xFF}")
-            found.append(Entry(packed >> 8, Record(kind, key[:-8], None if kind == DELETE else value)))
+            found.append(SstEntry(packed >> 8, Record(kind, key[:-8], None if kind == DELETE else value)))
     return found
 
 

@@ -33,7 +33,7 @@ from minispark_stream.extras.rocksdb.changes import Changes, folded
 from minispark_stream.extras.rocksdb.family_numbers import SIZE
 from minispark_stream.extras.rocksdb.snapshot_zip import SnapshotMetadata, read_zip_metadata
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
-from minispark_stream.tools.inspection.rocksdb.sst_file import Entry, read_sst
+from minispark_stream.tools.inspection.rocksdb.sst_file import SstEntry, read_sst
 from minispark_stream.tools.inspection.store_versions import NotLoaded
 
 T = TypeVar("T")
@@ -56,9 +56,9 @@ class SstCache:
     """The entries of the SST files that were read last, which are kept because many versions share the files."""
 
     def __init__(self, limit: int = CACHED):
-        self.limit, self._entries = limit, OrderedDict[str, tuple[list[Entry], int]]()
+        self.limit, self._entries = limit, OrderedDict[str, tuple[list[SstEntry], int]]()
 
-    def read(self, path: str, decode: Callable[[], list[Entry]]) -> tuple[list[Entry], int]:
+    def read(self, path: str, decode: Callable[[], list[SstEntry]]) -> tuple[list[SstEntry], int]:
         """The entries of a file, and the bytes of memory that they take."""
         if path in self._entries:
             self._entries.move_to_end(path)
@@ -112,7 +112,7 @@ class RocksDBReader:
 
     def read_snapshot(self, version: int) -> Changes:  # (3)
         name = self._name(version, "zip")
-        found: list[Entry] = []
+        found: list[SstEntry] = []
         for sst, size in self._metadata(name).ssts.items():
             path = f"SSTs/{sst}"
             if path not in self.sizes:
@@ -168,7 +168,7 @@ class RocksDBReader:
         with self.budget.lent():
             return self._named(name, partial(read_zip_metadata, budget=self.budget))
 
-    def _table(self, path: str) -> list[Entry]:
+    def _table(self, path: str) -> list[SstEntry]:
         with self.budget.lent():
             return self._named(path, partial(read_sst, budget=self.budget))
 

@@ -28,7 +28,7 @@ START, FIRST = "start", "first batch"
 
 
 @dataclass(frozen=True)
-class Difference:
+class CheckDifference:
     """Something that is not as it was. `id`: that of its rule. `where`: the part of the query, the conf or the file."""
 
     id: str
@@ -54,7 +54,7 @@ class Check:
 
     checkpoint: str
     says: str
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[CheckDifference, ...] = ()
     ways_out: tuple[str, ...] = ()
     refused: Refused | None = None
     not_planned: str = ""

@@ -31,8 +31,8 @@ from minispark_stream.tools.inspection.contents import START as AT_START
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.operations.check import of_checkpoint, of_sources, of_writers
-from minispark_stream.tools.operations.check.answer import FIRST, RIGHT, START, VERDICTS, Check, Difference, Refused
-from minispark_stream.tools.operations.check.dry_run import Build, CannotPlan, Deployment, Planned, planned
+from minispark_stream.tools.operations.check.answer import FIRST, RIGHT, START, VERDICTS, Check, CheckDifference, Refused
+from minispark_stream.tools.operations.check.dry_run import Builder, CannotPlan, Deployment, Planned, planned
 from minispark_stream.tools.operations.check.of_joins import with_evicted
 from minispark_stream.tools.operations.check.of_plans import of_plans
 from minispark_stream.tools.operations.check.plan import Description, describe
@@ -47,8 +47,8 @@ REFUSED_WAYS = (
 
 
 def check(
-    spark: SparkSession, checkpoint: str | Path, build: Build, before: Build | None = None, *, output_mode: str | None = None,
-    confs: Mapping[str, str] | None = None, sink: str | None = None, trial: bool = False,
+    spark: SparkSession, checkpoint: str | Path, build: Builder, before: Builder | None = None, *,
+    output_mode: str | None = None, confs: Mapping[str, str] | None = None, sink: str | None = None, trial: bool = False,
     filesystem: fs.FileSystem | None = None, max_bytes: int = 256 << 20,
 ) -> Check:
     """Whether a query fits a checkpoint, and what it would do to the result. Neither is changed.
@@ -81,7 +81,7 @@ def check(
         except CannotPlan as e:
             return replace(answer, not_planned=str(e))
         refused = new.refused or _of_state(report)
-        found: list[Difference] = []
+        found: list[CheckDifference] = []
         if refused is None:
             refused, found = of_checkpoint.of_rows_unchecked(spark, new, report)
         if new.template is not None:
@@ -103,9 +103,9 @@ def _of_state(report: CheckpointReport) -> Refused | None:
 
 
 def _differences(
-    spark: SparkSession, report: CheckpointReport, new: Planned, before: Build | None, shadow: Path, how: Deployment,
+    spark: SparkSession, report: CheckpointReport, new: Planned, before: Builder | None, shadow: Path, how: Deployment,
     is_refused: bool,
-) -> list[Difference]:
+) -> list[CheckDifference]:
     assert new.template is not None and new.write is not None
     has_state = bool(new.template.operators)
     found = [
@@ -125,7 +125,7 @@ def _differences(
     return [*found, *_compared(old, new, report, is_refused)]
 
 
-def _old(spark: SparkSession, before: Build, shadow: Path, how: Deployment) -> Planned | str:
+def _old(spark: SparkSession, before: Builder, shadow: Path, how: Deployment) -> Planned | str:
     """The old query on its own shadow; or why it cannot be planned."""
     try:
         old = planned(spark, before, shadow, replace(how, confs={}))
@@ -134,7 +134,7 @@ def _old(spark: SparkSession, before: Build, shadow: Path, how: Deployment) -> P
     return old if old.template is not None else str(old.refused)
 
 
-def _compared(old: Planned, new: Planned, report: CheckpointReport, is_refused: bool) -> Iterator[Difference]:  # (4)
+def _compared(old: Planned, new: Planned, report: CheckpointReport, is_refused: bool) -> Iterator[CheckDifference]:  # (4)
     assert old.template and old.write and old.execution and new.template and new.write and new.execution
     if old.refused is not None and not is_refused:
         yield difference("before.does-not-fit", "the old query", f"{old.refused.condition}: {old.refused.message}", None)
@@ -151,7 +151,7 @@ def _described(one: Planned, without: Collection[str] = ()) -> Description:
     return describe(one.template, one.execution.planner.sources, one.execution.sources.names, one.variables, without)
 
 
-def _ways_out(refused: Refused | None, found: list[Difference]) -> tuple[str, ...]:
+def _ways_out(refused: Refused | None, found: list[CheckDifference]) -> tuple[str, ...]:
     worst = sorted((d for d in found if d.verdict != RIGHT), key=lambda d: -VERDICTS.index(d.verdict))
     ways = [rules()[one.id].way for one in worst]
     if refused is not None:

@@ -49,7 +49,7 @@ from minispark_stream.streaming_query_manager import StreamingQueryManager
 from minispark_stream.tools.operations.check.answer import FIRST, START, Refused
 
 T = TypeVar("T")
-Build = Callable[[Any], Any]
+Builder = Callable[[Any], Any]
 
 
 class CannotPlan(ValueError):
@@ -106,7 +106,7 @@ class Deployment:
     sink: str | None = None
 
 
-def held(spark: SparkSession, build: Build, checkpoint: Path, how: Deployment) -> tuple[WriteToStream, MicroBatchExecution]:
+def held(spark: SparkSession, build: Builder, checkpoint: Path, how: Deployment) -> tuple[WriteToStream, MicroBatchExecution]:
     """What `start()` would run on a checkpoint of one's own, after its checks.
 
     Raises:
@@ -121,7 +121,7 @@ def held(spark: SparkSession, build: Build, checkpoint: Path, how: Deployment) -
     raise CannotPlan("the query has not been planned: its writer belongs to another session")
 
 
-def planned(spark: SparkSession, build: Build, shadow: Path, how: Deployment) -> Planned:
+def planned(spark: SparkSession, build: Builder, shadow: Path, how: Deployment) -> Planned:
     """Plan the query that `build` makes. Raises CannotPlan."""
     try:
         write, execution = held(spark, build, shadow, how)

@@ -33,15 +33,15 @@ SIGNS = {
 TRANSPARENT = {"Alias", "KnownNullable", "KnownNotNull", "KnownFloatingPointNormalized", "AggregateExpression"}
 
 
-class Tree:
+class ExpressionTree:
     """A node with its children, as read from the list."""
 
     def __init__(self, nodes: Iterator[Mapping[str, Json]]):
         self.fields = next(nodes)
         self.name = str(self.fields["class"]).rpartition(".")[2]
-        self.children = [Tree(nodes) for _ in range(int(self.fields["num-children"]))]
+        self.children = [ExpressionTree(nodes) for _ in range(int(self.fields["num-children"]))]
 
-    def down(self) -> Iterator[Tree]:
+    def down(self) -> Iterator[ExpressionTree]:
         yield self
         for child in self.children:
             yield from child.down()
@@ -56,12 +56,12 @@ def id_of(value: Json) -> int | None:
     return int(value["id"]) if isinstance(value, dict) and "id" in value else None
 
 
-def trees(value: Json) -> list[Tree]:
+def trees(value: Json) -> list[ExpressionTree]:
     """The expressions in a field of a plan node: one, several, or none."""
     if not isinstance(value, list):
         return []
     if value and isinstance(value[0], dict) and "class" in value[0]:
-        return [Tree(iter(value))]
+        return [ExpressionTree(iter(value))]
     return [tree for part in value for tree in trees(part)]
 
 
@@ -71,7 +71,7 @@ class Words:
     def __init__(self, columns: Mapping[int, str], functions: Mapping[int, str]):
         self.columns, self.functions = columns, functions
 
-    def of(self, tree: Tree) -> str:
+    def of(self, tree: ExpressionTree) -> str:
         name, children = tree.name, [self.of(child) for child in tree.children]
         if name == "AttributeReference":
             return self.columns.get(tree.id or -1, str(tree.fields.get("name")))
@@ -89,7 +89,7 @@ class Words:
             return f"cast({children[0]} as {_plain(tree.fields.get('dataType'))})"
         return f"{_call(tree)}({', '.join([*children, *self._others(tree)])})"
 
-    def _others(self, tree: Tree) -> list[str]:
+    def _others(self, tree: ExpressionTree) -> list[str]:
         """The fields beside the children that belong to what it computes."""
         found = []
         code = self.functions.get(id_of(tree.fields.get("resultId")) or -1)
@@ -103,7 +103,7 @@ class Words:
         return found
 
 
-def _call(tree: Tree) -> str:
+def _call(tree: ExpressionTree) -> str:
     """The name of a call as people write it."""
     return tree.name[:1].lower() + tree.name[1:]
 
@@ -127,6 +127,6 @@ def _plain(value: Json) -> str:
     return str(value)
 
 
-def conjuncts(tree: Tree) -> list[Tree]:
+def conjuncts(tree: ExpressionTree) -> list[ExpressionTree]:
     """The conditions that a condition connects with `and`."""
     return [c for child in tree.children for c in conjuncts(child)] if tree.name == "And" else [tree]

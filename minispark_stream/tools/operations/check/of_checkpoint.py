@@ -25,11 +25,11 @@ from minispark_stream.engine.operators.base import StatefulOperator
 from minispark_stream.engine.sinks.file import FileStreamSink
 from minispark_stream.engine.state.row_format import fault
 from minispark_stream.engine.state.state_schema_compatibility_checker import compatible
-from minispark_stream.tools.inspection.contents import Operator as OnDisk
-from minispark_stream.tools.inspection.contents import Row
+from minispark_stream.tools.inspection.contents import DecodedRow
+from minispark_stream.tools.inspection.contents import StoredOperator as OnDisk
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.sink_folder import inspect_sink, is_sink_folder
-from minispark_stream.tools.operations.check.answer import FIRST, Difference, Refused
+from minispark_stream.tools.operations.check.answer import FIRST, CheckDifference, Refused
 from minispark_stream.tools.operations.check.dry_run import Planned
 from minispark_stream.tools.operations.check.of_plans import of_functions, of_keys, of_variables
 from minispark_stream.tools.operations.check.plan import Description
@@ -53,7 +53,7 @@ FREE_CONFS = {  # what they change is how, when or for how long something is wri
      "spark.sql.execution.arrow.maxRecordsPerBatch"}
 
 
-def of_names(planned: Planned, report: CheckpointReport) -> Iterator[Difference]:  # (1)
+def of_names(planned: Planned, report: CheckpointReport) -> Iterator[CheckDifference]:  # (1)
     """Keys and values by their names, where the old code is not known."""
     on_disk = {operator.operator_id: operator for operator in report.operators}
     for operator in planned.template.operators if planned.template else ():
@@ -77,7 +77,7 @@ def of_names(planned: Planned, report: CheckpointReport) -> Iterator[Difference]
                     yield difference("join.columns", f"{where}, {name}", ", ".join(was.value.names), ", ".join(values.names))
 
 
-def _of_key_names(where: str, was: list[str], now: list[str]) -> Iterator[Difference]:
+def _of_key_names(where: str, was: list[str], now: list[str]) -> Iterator[CheckDifference]:
     if was == now:
         return
     if sorted(was) == sorted(now):
@@ -86,7 +86,7 @@ def _of_key_names(where: str, was: list[str], now: list[str]) -> Iterator[Differ
         yield difference("key.name", where, ", ".join(was), ", ".join(now))
 
 
-def _of_value_names(where: str, was: list[str], now: list[str]) -> Iterator[Difference]:
+def _of_value_names(where: str, was: list[str], now: list[str]) -> Iterator[CheckDifference]:
     """Aggregate functions by the names of their values: sum, count, max, first and valueSet."""
     if sorted(was) == sorted(now):
         yield from of_functions(where, was, now) if was != now else ()
@@ -98,7 +98,7 @@ def _of_value_names(where: str, was: list[str], now: list[str]) -> Iterator[Diff
             yield from of_functions(where, [old], [new]) if is_known else [difference("function.name", where, old, new)]
 
 
-def of_missing_metadata(planned: Planned, report: CheckpointReport) -> Iterator[Difference]:
+def of_missing_metadata(planned: Planned, report: CheckpointReport) -> Iterator[CheckDifference]:
     """An operator whose metadata was lost is compared with no other one, but its values have the names of its functions."""
     for operator in planned.template.operators if planned.template else ():
         old = next((one for one in report.operators if one.operator_id == operator.operator_id and one.name is None), None)
@@ -110,7 +110,7 @@ def of_missing_metadata(planned: Planned, report: CheckpointReport) -> Iterator[
                 yield difference("operator.not-named", where, was, ", ".join(names.get(store.name, [])) or "nothing")
 
 
-def of_windows(described: Description, report: CheckpointReport) -> Iterator[Difference]:  # (2)
+def of_windows(described: Description, report: CheckpointReport) -> Iterator[CheckDifference]:  # (2)
     """The length of windows in the state against the expression of the new window."""
     for operator in described.operators:
         keys = [key for key in operator.facts.get("keys", ()) if "preciseTimestampConversion(" in key]
@@ -122,7 +122,7 @@ def of_windows(described: Description, report: CheckpointReport) -> Iterator[Dif
                 yield difference("window.changed", f"operator {operator.operator_id} ({operator.kind}), keys", before, keys[0])
 
 
-def _length(key: Row) -> int | None:
+def _length(key: DecodedRow) -> int | None:
     """The length of the window in a key, in microseconds."""
     for value in key.values():
         if isinstance(value, Mapping) and {"start", "end"} <= set(value):
@@ -134,7 +134,7 @@ def _length(key: Row) -> int | None:
     return None
 
 
-def of_confs(confs: Mapping[str, str], report: CheckpointReport, has_state: bool) -> Iterator[Difference]:  # (3)
+def of_confs(confs: Mapping[str, str], report: CheckpointReport, has_state: bool) -> Iterator[CheckDifference]:  # (3)
     """The confs of the deployment."""
     logged = report.batches[-1].conf if report.batches else {}
     for key, value in sorted(confs.items()):
@@ -149,7 +149,7 @@ def of_confs(confs: Mapping[str, str], report: CheckpointReport, has_state: bool
 
 def of_rows_unchecked(
     session: SparkSession, planned: Planned, report: CheckpointReport
-) -> tuple[Refused | None, list[Difference]]:
+) -> tuple[Refused | None, list[CheckDifference]]:
     """If the check of the schemas is off: whether the first row that is read has the form of the new schema."""
     on_disk = {operator.operator_id: operator for operator in report.operators}
     for operator in planned.template.operators if planned.template else ():
@@ -180,7 +180,7 @@ def _rows_that_do_not_fit(
                     yield "VALUE", value, values
 
 
-def of_next_batch(planned: Planned, report: CheckpointReport) -> Iterator[Difference]:  # (4)
+def of_next_batch(planned: Planned, report: CheckpointReport) -> Iterator[CheckDifference]:  # (4)
     """What the sink of the query knows of the batch that comes next."""
     assert planned.write is not None
     sink, batch = planned.write.sink, report.next.batch_id

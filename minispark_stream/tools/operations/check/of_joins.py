@@ -23,12 +23,12 @@ from minispark_stream.engine.operators.join.symmetric_hash_join import Symmetric
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.state_reader import StoreState
-from minispark_stream.tools.inspection.store_versions import State
-from minispark_stream.tools.operations.check.answer import Difference
+from minispark_stream.tools.inspection.store_versions import ReplayedState
+from minispark_stream.tools.operations.check.answer import CheckDifference
 from minispark_stream.tools.operations.check.rules import difference
 
 
-def with_evicted(found: Difference, template: Template, report: CheckpointReport) -> Difference:
+def with_evicted(found: CheckDifference, template: Template, report: CheckpointReport) -> CheckDifference:
     """The difference between two kinds of a join, with what the state tells of the rows that were let go."""
     joins = (one for one in template.operators if isinstance(one, SymmetricHashJoin))
     operator = next(one for one in joins if found.where.startswith(f"operator {one.operator_id} "))
@@ -63,7 +63,7 @@ def _lets_go(store: StoreState, partition: int, last: int) -> bool:  # (2)
     return expected <= last
 
 
-def _rows(store: StoreState, partition: int, state: State) -> Iterator[tuple[str, bool]]:
+def _rows(store: StoreState, partition: int, state: ReplayedState) -> Iterator[tuple[str, bool]]:
     """The rows of the state, each with whether it has had a partner. (1)"""
     for row in store.decode(partition, [*store.entries(partition, state).items()]):
         columns = {name: value for name, value in row.value.items() if name != "matched"}

@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from minispark_stream.tools.operations.check.answer import Difference
-from minispark_stream.tools.operations.check.plan import ABOVE, Description, Operator
+from minispark_stream.tools.operations.check.answer import CheckDifference
+from minispark_stream.tools.operations.check.plan import ABOVE, Description, PlannedOperator
 from minispark_stream.tools.operations.check.rules import difference
 
 # Functions whose values are of one kind, so that the old value is a possible value of the new function.
@@ -29,7 +29,7 @@ OUTER = {"Inner", "LeftOuter", "RightOuter", "FullOuter"}
 WINDOW = "preciseTimestampConversion("
 
 
-def of_plans(before: Description, after: Description, complete: bool) -> Iterator[Difference]:
+def of_plans(before: Description, after: Description, complete: bool) -> Iterator[CheckDifference]:
     """All differences between two queries. `complete`: whether the new one writes its whole result in each batch."""
     if [one.kind for one in before.operators] != [one.kind for one in after.operators]:
         kinds = (", ".join(one.kind for one in side.operators) or "none" for side in (before, after))
@@ -43,7 +43,7 @@ def of_plans(before: Description, after: Description, complete: bool) -> Iterato
     yield from _of_output(before, after, complete)  # (4)
 
 
-def _of_operator(old: Operator, new: Operator) -> Iterator[Difference]:
+def _of_operator(old: PlannedOperator, new: PlannedOperator) -> Iterator[CheckDifference]:
     where = f"operator {new.operator_id} ({new.kind})"
     changed = {n for n in (*old.facts, *new.facts) if old.facts.get(n, ()) != new.facts.get(n, ())}
     for name in sorted(changed):
@@ -93,7 +93,7 @@ def _of_join(was: str, now: str) -> str:
     return "join.semi" if was in OUTER and now == "LeftSemi" else "join.from-semi" if was == "LeftSemi" else "not-decided"
 
 
-def of_keys(where: str, was: Sequence[str], now: Sequence[str], is_session: bool = False) -> Iterator[Difference]:
+def of_keys(where: str, was: Sequence[str], now: Sequence[str], is_session: bool = False) -> Iterator[CheckDifference]:
     if sorted(was) == sorted(now):
         yield difference("key.reordered", where, _list(was), _list(now))
         return
@@ -109,7 +109,7 @@ def _columns(text: str) -> set[str]:
     return set(re.findall(r"\b\w+\.[A-Za-z_]\w*", text))
 
 
-def of_functions(where: str, was: Sequence[str], now: Sequence[str]) -> Iterator[Difference]:
+def of_functions(where: str, was: Sequence[str], now: Sequence[str]) -> Iterator[CheckDifference]:
     """The functions of an aggregation: the state holds their values in this order."""
     if sorted(was) == sorted(now):
         yield difference("function.reordered", where, _list(was), _list(now))
@@ -131,7 +131,7 @@ def _name(call: str) -> str:
     return call.removeprefix("distinct ").partition("(")[0]
 
 
-def of_variables(where: str, was: Sequence[str], now: Sequence[str]) -> Iterator[Difference]:
+def of_variables(where: str, was: Sequence[str], now: Sequence[str]) -> Iterator[CheckDifference]:
     """The state variables of a processor, each as its name and its kind."""
     gone, new = [v for v in was if v not in now], [v for v in now if v not in was]
     for old in gone:
@@ -143,7 +143,7 @@ def of_variables(where: str, was: Sequence[str], now: Sequence[str]) -> Iterator
         yield difference("variable.added", where, None, one)
 
 
-def _of_fields(where: str, was: Sequence[str], now: Sequence[str], is_avro: bool) -> Iterator[Difference]:
+def _of_fields(where: str, was: Sequence[str], now: Sequence[str], is_avro: bool) -> Iterator[CheckDifference]:
     """The fields of the variables that both processors have, each as `variable.field type`."""
     names = [{one.partition(" ")[0] for one in side if "." in one} for side in (was, now)]
     variables = [{name.partition(".")[0] for name in side} for side in names]
@@ -154,7 +154,7 @@ def _of_fields(where: str, was: Sequence[str], now: Sequence[str], is_avro: bool
         yield difference(by_name if is_avro and gone | new else "variable.fields", where, _list(was), _list(now))
 
 
-def _of_watermarks(before: Description, after: Description) -> Iterator[Difference]:
+def _of_watermarks(before: Description, after: Description) -> Iterator[CheckDifference]:
     for old, new in zip_longest(before.watermarks, after.watermarks):
         if old is None or new is None:
             forgets = old is not None and any(op.kind == "dedupe" and old[0] in op.facts["keys"] for op in before.operators)
@@ -167,7 +167,7 @@ def _of_watermarks(before: Description, after: Description) -> Iterator[Differen
             yield difference("watermark.delay-kept" if keeps else "watermark.delay", "watermark", old[1], new[1])
 
 
-def _of_places(before: Description, after: Description, complete: bool) -> Iterator[Difference]:
+def _of_places(before: Description, after: Description, complete: bool) -> Iterator[CheckDifference]:
     for place in sorted({*before.conditions, *after.conditions}):
         was, now = (sorted(side.conditions.get(place, ())) for side in (before, after))
         if was != now:
@@ -182,7 +182,7 @@ def _of_places(before: Description, after: Description, complete: bool) -> Itera
             yield difference(rule, f"rows {place}", _list(was), _list(now))
 
 
-def _of_output(before: Description, after: Description, complete: bool) -> Iterator[Difference]:
+def _of_output(before: Description, after: Description, complete: bool) -> Iterator[CheckDifference]:
     was, now = ([text for _, text in side.output] for side in (before, after))
     names = [tuple(name for name, _ in side.output) for side in (before, after)]
     if was == now and names[0] != names[1]:

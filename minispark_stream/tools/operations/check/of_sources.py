@@ -30,7 +30,7 @@ from minispark_stream.engine.runtime.running_query import QuerySources
 from minispark_stream.engine.sources.file import FileStreamSource, is_below
 from minispark_stream.tools.inspection.contents import SourceLog
 from minispark_stream.tools.inspection.sources import KAFKA
-from minispark_stream.tools.operations.check.answer import Difference
+from minispark_stream.tools.operations.check.answer import CheckDifference
 from minispark_stream.tools.operations.check.dry_run import Planned
 from minispark_stream.tools.operations.check.rules import difference
 
@@ -44,7 +44,7 @@ WHERE = {"path", "format", "subscribe", "subscribepattern", "assign", "kafka.boo
 TOPICS = {"subscribe", "subscribepattern", "assign"}
 
 
-def of_logs(planned: Planned, logs: Sequence[SourceLog], has_state: bool) -> Iterator[Difference]:
+def of_logs(planned: Planned, logs: Sequence[SourceLog], has_state: bool) -> Iterator[CheckDifference]:
     """The sources of a planned query against what the checkpoint says of them."""
     assert planned.execution is not None
     sources = planned.execution.sources
@@ -61,7 +61,7 @@ def of_logs(planned: Planned, logs: Sequence[SourceLog], has_state: bool) -> Ite
             yield from _of_topics(name, known[name].latest_offset, str(relation.asked["subscribe"]))
 
 
-def _of_topics(name: str, latest_offset: str | None, subscribed: str) -> Iterator[Difference]:
+def _of_topics(name: str, latest_offset: str | None, subscribed: str) -> Iterator[CheckDifference]:
     """The topics in the offsets of a Kafka source against those that the query subscribes to."""
     read = sorted(json.loads(latest_offset or "{}"))
     wanted = sorted(topic.strip() for topic in subscribed.split(","))
@@ -71,7 +71,7 @@ def _of_topics(name: str, latest_offset: str | None, subscribed: str) -> Iterato
 
 def _of_names(
     names: Sequence[str], readers: Mapping[str, _Reader], known: Mapping[str, SourceLog]
-) -> Iterator[Difference]:
+) -> Iterator[CheckDifference]:
     gone, new = [n for n in known if n not in names], [n for n in names if n not in known]
     for name in new:
         reads = readers[name].has if name in readers else lambda path: False
@@ -107,7 +107,7 @@ def _readers(sources: QuerySources) -> dict[str, _Reader]:
     return {name: _Reader(one) for name, one in zip(sources.names, sources.sources) if isinstance(one, FileStreamSource)}
 
 
-def _of_files(name: str, readers: Mapping[str, _Reader], has_state: bool) -> Iterator[Difference]:  # (2)
+def _of_files(name: str, readers: Mapping[str, _Reader], has_state: bool) -> Iterator[CheckDifference]:  # (2)
     reader = readers[name]
     entries = reader.source.entries
     read = [unquote(entry.path) for entry in entries]
@@ -140,7 +140,7 @@ def _base(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def of_options(before: Planned, after: Planned) -> Iterator[Difference]:  # (3)
+def of_options(before: Planned, after: Planned) -> Iterator[CheckDifference]:  # (3)
     """The options and schemas of the sources of two queries."""
     old, new = _relations(before), _relations(after)
     for name in old:
@@ -154,7 +154,7 @@ def _relations(planned: Planned) -> dict[str, StreamingRelation]:
     return dict(zip(planned.execution.sources.names, leaves.values()))
 
 
-def _of_relation(where: str, old: StreamingRelation, new: StreamingRelation, after: Planned) -> Iterator[Difference]:
+def _of_relation(where: str, old: StreamingRelation, new: StreamingRelation, after: Planned) -> Iterator[CheckDifference]:
     for option in sorted({*old.asked, *new.asked}):
         was, now = old.asked.get(option), new.asked.get(option)
         if was != now and not (option == "path" and new.file_format is not None):

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream
 from minispark_stream.engine.sinks.file import FileStreamSink
-from minispark_stream.tools.operations.check.answer import Difference
+from minispark_stream.tools.operations.check.answer import CheckDifference
 from minispark_stream.tools.operations.check.functions import words
 from minispark_stream.tools.operations.check.of_checkpoint import AGGREGATIONS
 from minispark_stream.tools.operations.check.rules import difference
 
 
-def of_modes(before: WriteToStream, after: WriteToStream, template: Template) -> Iterator[Difference]:  # (1)
+def of_modes(before: WriteToStream, after: WriteToStream, template: Template) -> Iterator[CheckDifference]:  # (1)
     was, now = before.output_mode, after.output_mode
     if was != now:
         aggregations = [op for op in template.operators if op.operator_name in AGGREGATIONS]
@@ -40,7 +40,7 @@ def _of_mode(was: str, now: str, aggregates: bool, evicts: bool) -> str:
     return "mode.unwritten" if was == "append" else "mode.same-rows"
 
 
-def of_sinks(before: WriteToStream, after: WriteToStream) -> Iterator[Difference]:  # (2)
+def of_sinks(before: WriteToStream, after: WriteToStream) -> Iterator[CheckDifference]:  # (2)
     complete = after.output_mode == "complete"
     was, now = before.sink, after.sink
     if type(was) is not type(now) or was.description != now.description:

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from minispark_stream.engine.jvm import scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.operators.batch_context import StateVariables
-from minispark_stream.engine.plan.streaming_relation import Sources, streaming_leaf
+from minispark_stream.engine.plan.streaming_relation import SourceKeys, streaming_leaf
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.state.operator_state_metadata import variable_kinds
-from minispark_stream.tools.operations.check.expressions import Tree, Words, conjuncts, id_of, trees
+from minispark_stream.tools.operations.check.expressions import ExpressionTree, Words, conjuncts, id_of, trees
 from minispark_stream.tools.operations.check.functions import digests
 
 ABOVE = "above all operators"
@@ -38,7 +38,7 @@ FUNCTIONS_WITH_STATE = ("FlatMapGroupsInPandasWithState", "TransformWithStateInP
 
 
 @dataclass(frozen=True)
-class Operator:
+class PlannedOperator:
     """A stateful operator. `facts`: what its state depends on, each a sequence of texts."""
 
     operator_id: int
@@ -50,7 +50,7 @@ class Operator:
 class Description:
     """A query. By place: `conditions` of filters, and other `nodes`. `watermarks`: column and delay. `output`: name -> text."""
 
-    operators: list[Operator] = field(default_factory=list)
+    operators: list[PlannedOperator] = field(default_factory=list)
     conditions: dict[str, list[str]] = field(default_factory=dict)
     nodes: dict[str, list[str]] = field(default_factory=dict)
     watermarks: list[tuple[str, str]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Description:
 
 
 def describe(
-    template: Template, sources: Sources, names: Sequence[str], variables: Mapping[int, StateVariables],
+    template: Template, sources: SourceKeys, names: Sequence[str], variables: Mapping[int, StateVariables],
     without: Collection[str] = (),
 ) -> Description:
     """Describe the optimised plan of a query.
@@ -69,7 +69,7 @@ def describe(
         without: names of sources that are left out of unions: the other query does not have them.
     """
     reader = _Reader(template, sources, names, without)
-    tree = Tree(iter(json.loads(template.optimized.toJSON())))  # (1)
+    tree = ExpressionTree(iter(json.loads(template.optimized.toJSON())))  # (1)
     columns = reader.read(tree, template.optimized, ABOVE)
     names = [str(name) for name in template.schema.fieldNames()]
     texts = [columns.get(i, "?") for i in _ids(template.optimized)]
@@ -106,7 +106,7 @@ def _ids(plan: JavaObject) -> list[int]:
 
 
 class _Reader:
-    def __init__(self, template: Template, sources: Sources, names: Sequence[str], without: Collection[str]):
+    def __init__(self, template: Template, sources: SourceKeys, names: Sequence[str], without: Collection[str]):
         self.template, self.sources, self.names = template, sources, names
         self._gone = re.compile(rf"\b({'|'.join(map(re.escape, without))})\.") if without else None
         self.found = Description()
@@ -114,7 +114,7 @@ class _Reader:
         self.functions = digests(template.session, template.optimized)
         self._next = 0
 
-    def read(self, tree: Tree, plan: JavaObject, place: str) -> dict[int, str]:  # (2)
+    def read(self, tree: ExpressionTree, plan: JavaObject, place: str) -> dict[int, str]:  # (2)
         """Describe a node and all below it; returns what its columns stand for."""
         ids = _ids(plan)
         below = scala.items(plan.children())
@@ -123,7 +123,7 @@ class _Reader:
         number = self._operator(tree, plan)
         inner = place if number is None else f"below operator {number}"
         if number is not None:
-            self.found.operators.append(Operator(number, self.kinds[number].operator_name, {}))
+            self.found.operators.append(PlannedOperator(number, self.kinds[number].operator_name, {}))
             at = len(self.found.operators) - 1
         each = [self.read(t, p, inner) for t, p in zip(tree.children, below)]
         columns = {i: text for of_child in each for i, text in of_child.items()}
@@ -131,7 +131,7 @@ class _Reader:
         facts: dict[str, tuple[str, ...]] | None = None
         if number is not None:  # (3)
             facts = self._facts(tree, words, [_ids(p) for p in below])
-            self.found.operators[at] = Operator(number, self.kinds[number].operator_name, facts)
+            self.found.operators[at] = PlannedOperator(number, self.kinds[number].operator_name, facts)
         elif tree.name in ("Filter", "Join"):  # (4)
             some = [words.of(one) for c in trees(tree.fields.get("condition")) for one in conjuncts(c)]
             kind = "" if tree.name == "Filter" else f"{_text(tree.fields.get('joinType'))} join on "
@@ -143,7 +143,7 @@ class _Reader:
             self.found.watermarks.append((words.of(column), str(plan.delay().toString())))
         return self._made(tree, words, ids, each, number, facts)
 
-    def _leaf(self, tree: Tree, plan: JavaObject, ids: Sequence[int], place: str) -> dict[int, str]:
+    def _leaf(self, tree: ExpressionTree, plan: JavaObject, ids: Sequence[int], place: str) -> dict[int, str]:
         stream = streaming_leaf(self.template.session, plan)
         names = [str(name) for name in plan.schema().fieldNames()]
         if stream is not None:
@@ -154,7 +154,7 @@ class _Reader:
             self.found.nodes.setdefault(place, []).append(where)
         return {i: f"{where or 'nothing'}.{name}" for i, name in zip(ids, names)}
 
-    def _operator(self, tree: Tree, plan: JavaObject) -> int | None:
+    def _operator(self, tree: ExpressionTree, plan: JavaObject) -> int | None:
         """The number of the operator that a node is. They are numbered from the top, as the plan is compiled (template.py)."""
         made = self.kinds.get(self._next)
         if made is None or not made.plan.fastEquals(plan):
@@ -162,7 +162,7 @@ class _Reader:
         self._next += 1
         return self._next - 1
 
-    def _facts(self, tree: Tree, words: Words, ids: Sequence[Sequence[int]]) -> dict[str, tuple[str, ...]]:
+    def _facts(self, tree: ExpressionTree, words: Words, ids: Sequence[Sequence[int]]) -> dict[str, tuple[str, ...]]:
         columns = [tuple(words.columns.get(i, "?") for i in of_child) for of_child in ids]
         match tree.name:
             case "Aggregate":
@@ -186,7 +186,7 @@ class _Reader:
             case _:
                 return {"all of it": (self._all(tree, words),)}
 
-    def _function(self, tree: Tree, words: Words, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def _function(self, tree: ExpressionTree, words: Words, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """applyInPandasWithState, transformWithState: what its state and its calls depend on."""
         call = trees(tree.fields["functionExpr"])[0]
         code = self.functions.get(id_of(call.fields.get("resultId")) or -1, "?")
@@ -202,11 +202,11 @@ class _Reader:
             "time mode": (_text(tree.fields.get("timeMode")),), "function's mode": (_text(tree.fields.get("outputMode")),),
         }
 
-    def _all(self, tree: Tree, words: Words) -> str:
+    def _all(self, tree: ExpressionTree, words: Words) -> str:
         return ", ".join(words.of(one) for value in tree.fields.values() for one in trees(value))
 
     def _made(
-        self, tree: Tree, words: Words, ids: Sequence[int], each: Sequence[Mapping[int, str]], number: int | None,
+        self, tree: ExpressionTree, words: Words, ids: Sequence[int], each: Sequence[Mapping[int, str]], number: int | None,
         facts: Mapping[str, tuple[str, ...]] | None,
     ) -> dict[int, str]:
         """What the columns of a node stand for: a new name, a result, or, of rows made of rows, the node itself."""

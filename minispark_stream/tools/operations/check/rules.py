@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from minispark_stream.tools.operations.check.answer import Difference
+from minispark_stream.tools.operations.check.answer import CheckDifference
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ def _of(prefix: str, name: str, entry: Mapping[str, object]) -> list[Rule]:
     return found + [rule for n, e in entry.items() if isinstance(e, dict) for rule in _of(f"{here}.", n, e)]
 
 
-def difference(rule_id: str, where: str, before: object = None, after: object = None) -> Difference:
+def difference(rule_id: str, where: str, before: object = None, after: object = None) -> CheckDifference:
     """A difference of the kind `rule_id`."""
     rule = rules()[rule_id]
     was, now = (None if value is None else str(value) for value in (before, after))
-    return Difference(rule.id, where, was, now, rule.verdict, rule.says)
+    return CheckDifference(rule.id, where, was, now, rule.verdict, rule.says)

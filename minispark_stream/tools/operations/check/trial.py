@@ -28,10 +28,10 @@ from minispark_stream.engine.sources.base import Offset, ReadMaxFiles
 from minispark_stream.engine.sources.file import FileStreamSource
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.operations.check.answer import FIRST, START, Refused
-from minispark_stream.tools.operations.check.dry_run import Build, Deployment, held, on_its_thread, refused
+from minispark_stream.tools.operations.check.dry_run import Builder, Deployment, held, on_its_thread, refused
 
 
-def try_a_batch(spark: SparkSession, files: ReadOnlyFiles, build: Build, how: Deployment, folder: Path) -> Refused | None:
+def try_a_batch(spark: SparkSession, files: ReadOnlyFiles, build: Builder, how: Deployment, folder: Path) -> Refused | None:
     """Run one batch. Returns how it failed, None if it did not, or if there was nothing to do."""
     with files.budget.lent():
         for name in files.files:  # (1)

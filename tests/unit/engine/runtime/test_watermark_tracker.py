@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats, Measured, WatermarkTracker
+from minispark_stream.engine.runtime.watermark_tracker import EventTimeStats, MeasuredWatermark, WatermarkTracker
 
 SILENT = None  # an operator that saw no row
 
 
-def saw(node_id: str, newest: int | None, delay: int) -> Measured:
+def saw(node_id: str, newest: int | None, delay: int) -> MeasuredWatermark:
     at = newest or 0
-    return Measured(node_id, EventTimeStats(max=at, min=at, avg=float(at), count=0 if newest is SILENT else 1), delay)
+    return MeasuredWatermark(node_id, EventTimeStats(max=at, min=at, avg=float(at), count=0 if newest is SILENT else 1), delay)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
-from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
+from minispark_stream.engine.sources.base import ContinuousInputPartition, StreamedRows
 from minispark_stream.extras import rpc
 from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
 from minispark_stream.extras.continuous.continuous_write import ContinuousWriterTask
@@ -44,7 +44,7 @@ class Letters(ContinuousInputPartition):
     start_offset: int = 0
     given: int = 0
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[StreamedRows, Any]]:
         for offset, letter in enumerate(self.letters[self.start_offset :], self.start_offset + 1):
             while not self.go.acquire(timeout=0.01):
                 if stopped.is_set():

@@ -20,7 +20,7 @@ from minispark_stream.engine.runtime.micro_batch_execution_context import MicroB
 from minispark_stream.engine.runtime.trigger_executor import ContinuousTrigger
 from minispark_stream.engine.sinks.base import StreamingWrite
 from minispark_stream.engine.sinks.noop import NoopSink
-from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, Rows, offset_by_partition
+from minispark_stream.engine.sources.base import ContinuousInputPartition, ContinuousStream, StreamedRows, offset_by_partition
 from minispark_stream.extras.continuous import continuous_execution
 from minispark_stream.extras.continuous.continuous_execution import ContinuousExecution
 from minispark_stream.extras.continuous.continuous_queued_data_reader import ContinuousReaderTask
@@ -37,7 +37,7 @@ class Lines(ContinuousInputPartition):
     lines: list[str]
     start_offset: int
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[StreamedRows, Any]]:
         offset = self.start_offset
         while not stopped.wait(0.001):
             while offset < len(self.lines):

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY
-from minispark_stream.engine.sources.base import ContinuousInputPartition, Rows
+from minispark_stream.engine.sources.base import ContinuousInputPartition, StreamedRows
 from minispark_stream.extras.continuous.queued_data_reader import PUSH
 from minispark_stream.extras.real_time.low_latency_reader import (
     BATCH_END_KEY,
@@ -36,7 +36,7 @@ class Letters(ContinuousInputPartition):
     letters: Sequence[str]
     start_offset: int = 0
 
-    def read(self, stopped: threading.Event) -> Iterator[tuple[Rows, Any]]:
+    def read(self, stopped: threading.Event) -> Iterator[tuple[StreamedRows, Any]]:
         for offset, letter in enumerate(self.letters[self.start_offset :], self.start_offset + 1):
             if letter == "!":
                 raise OSError("the disk is on fire")

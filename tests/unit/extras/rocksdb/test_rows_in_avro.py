@@ -19,7 +19,7 @@ from minispark_stream.extras.rocksdb.avro_state_encoder import AvroStateEncoder
 from minispark_stream.extras.rocksdb.column_family_schemas import Family, decode_column_families, encode_column_families
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, time_of, two_rows
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
-from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Rows
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, TupleRows
 from minispark_stream.extras.transform_with_state.state_variables import VOID
 from minispark_stream.extras.transform_with_state.stateful_processor_handle import PROCESSING_TIME, Handle
 from minispark_stream.extras.transform_with_state.variable_schemas import families_of, families_of_timers
@@ -45,7 +45,7 @@ def declared(count: StructType = COUNT, value_id: int = 0) -> list[Family]:
 def test_bytes_are_those_of_spark() -> None:
     """The expected bytes are from files of Spark 4.3.0."""
     encoder = AvroStateEncoder([declared()], b"")
-    user, page = Rows(USER).encode(("b",)), Rows(PAGE).encode(("m2",))
+    user, page = TupleRows(USER).encode(("b",)), TupleRows(PAGE).encode(("m2",))
     pair = binary_row(user, page)
     for family, key, expected in [
         ("total", UNSAFE_ROW + user, "00 0000 020262"),
@@ -65,7 +65,7 @@ def test_bytes_are_those_of_spark() -> None:
 def test_a_time_is_found_in_both_encodings() -> None:
     encoder = AvroStateEncoder([declared()], b"")
     for ms in (0, 7, -1, 1795508811389):
-        key = at_time(ms, binary_row(Rows(USER).encode(("b",))))
+        key = at_time(ms, binary_row(TupleRows(USER).encode(("b",))))
         assert time_of(key) == time_of(encoder.key("$ttl_total", key)) == ms
 
 

@@ -13,7 +13,7 @@ from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.live_charts import series, svg
-from minispark_stream.lens.view.live_view import LiveView, Look
+from minispark_stream.lens.view.live_view import LiveView, QueryMoment
 from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.live import newest_steps
 from minispark_stream.tools.compare.spark_batch import SparkBatch
@@ -37,15 +37,15 @@ def recorded(*batches: int, **other: Any) -> Recording:
     return spark_trace([SparkBatch({**report(n), **other}, {}) for n in batches])
 
 
-def look(*batches: int, is_active: bool = True, error: str | None = None, steps: Recording | None = None) -> Look:
-    return Look("query counts", is_active, "Waiting for data to arrive", error, recorded(*batches), steps)
+def look(*batches: int, is_active: bool = True, error: str | None = None, steps: Recording | None = None) -> QueryMoment:
+    return QueryMoment("query counts", is_active, "Waiting for data to arrive", error, recorded(*batches), steps)
 
 
-def played(*looks: Look | Exception) -> LiveView:
+def played(*looks: QueryMoment | Exception) -> LiveView:
     """A view that sees one look after the other, until the last one ends it."""
     coming = iter(looks)
 
-    def next_look() -> Look:
+    def next_look() -> QueryMoment:
         seen = next(coming)
         if isinstance(seen, Exception):
             raise seen
@@ -121,7 +121,7 @@ def test_a_query_of_the_model_has_the_flow_with_the_step_that_ended_last() -> No
 def test_close_stops_the_thread_and_the_display_gets_the_picture() -> None:
     seen, updated = threading.Event(), []
 
-    def forever() -> Look:
+    def forever() -> QueryMoment:
         seen.set()
         return look(0)
 

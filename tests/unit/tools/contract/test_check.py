@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minispark_stream.engine.jvm.contract import ENGINE, Entry, parsed
+from minispark_stream.engine.jvm.contract import ENGINE, ContractEntry, parsed
 from minispark_stream.tools import doctor
 from minispark_stream.tools.contract import check
 
@@ -27,13 +27,13 @@ condition NOWHERE.TO_BE_FOUND -- errors
 
 
 @pytest.fixture(scope="module")
-def spark() -> check.Spark:
+def spark() -> check.SparkInstallation:
     found = check.installed()
     assert found is not None
     return found
 
 
-def test_everything_is_named_at_once(spark: check.Spark):
+def test_everything_is_named_at_once(spark: check.SparkInstallation):
     said = {one.name.rpartition("org.apache.spark.sql.")[2]: one.says for one in check.differences(spark, parsed(LIST))}
     assert said.pop("execution.LogicalRDD.new").startswith("not new(Seq, RDD) any more, but new(Seq, RDD, Partitioning, Seq, ")
     assert said.pop("pyspark.util._load_from_socket").startswith("not _load_from_socket(sock_info) any more, but _load_from_socket(sock_info, ")
@@ -47,8 +47,8 @@ def test_everything_is_named_at_once(spark: check.Spark):
     }
 
 
-def test_a_new_parameter_with_a_default_is_no_difference(spark: check.Spark):
-    entry = Entry("python", "pyspark.sql.pandas.types", "types", ("to_arrow_schema(schema, timezone)",))
+def test_a_new_parameter_with_a_default_is_no_difference(spark: check.SparkInstallation):
+    entry = ContractEntry("python", "pyspark.sql.pandas.types", "types", ("to_arrow_schema(schema, timezone)",))
     assert list(check.differences(spark, [entry])) == []
 
 
@@ -61,7 +61,7 @@ def test_the_list_gives_full_names():
         ENGINE["LogicalRd"]
 
 
-def test_the_doctor_lists_it(spark: check.Spark, monkeypatch: pytest.MonkeyPatch):
+def test_the_doctor_lists_it(spark: check.SparkInstallation, monkeypatch: pytest.MonkeyPatch):
     (fine,) = doctor.check_contract({})
     assert str(fine).startswith("ok       Spark's inside: all of ")
     monkeypatch.setattr(check, "entries", lambda: tuple(parsed(LIST)))

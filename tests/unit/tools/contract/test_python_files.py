@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minispark_stream.tools.contract.python_files import Sources
+from minispark_stream.tools.contract.python_files import PythonSources
 
 MODULE = '''
 from os import path as where
@@ -26,7 +26,7 @@ class Frame:
 def test_names_and_parameters(tmp_path: Path):
     (tmp_path / "sql").mkdir()
     (tmp_path / "sql" / "frame.py").write_text(MODULE)
-    names = Sources(tmp_path).names("pyspark.sql.frame")
+    names = PythonSources(tmp_path).names("pyspark.sql.frame")
     assert names is not None
     assert set(names) >= {"where", "quick", "LIMIT", "convert", "Frame", "Frame.kind", "Frame._jdf", "Frame.of"}
     assert names["convert"] == "data, schema=, *rest, zone, safe=, **more"
@@ -35,4 +35,4 @@ def test_names_and_parameters(tmp_path: Path):
 
 
 def test_a_module_that_is_not_there(tmp_path: Path):
-    assert Sources(tmp_path).names("pyspark.sql.frame") is None
+    assert PythonSources(tmp_path).names("pyspark.sql.frame") is None

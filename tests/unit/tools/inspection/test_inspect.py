@@ -24,7 +24,7 @@ from minispark_stream.engine.checkpointing.lz4_block import compress
 from minispark_stream.engine.checkpointing.offset_seq_log import OffsetMap, OffsetSeqLog, OffsetSeqMetadata
 from minispark_stream.engine.checkpointing.stream_metadata import read_or_create
 from minispark_stream.tools.cli import main
-from minispark_stream.tools.inspection.contents import Refusal, StateRow
+from minispark_stream.tools.inspection.contents import DecodedStateRow, Refusal
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.store_versions import DeltaReader
@@ -81,18 +81,18 @@ def test_the_state_is_decoded(checkpoint: Path) -> None:
     assert [(p.version, p.num_keys, [v.num_keys for v in p.versions]) for p in store.partitions] == [
         (3, 1, [1, 2, 1]), (3, 0, [1, 1, 0]),
     ]
-    assert store.partitions[0].sample == (StateRow(0, key(5, "a"), {"count": 1, "sum": "10.00"}),)
+    assert store.partitions[0].sample == (DecodedStateRow(0, key(5, "a"), {"count": 1, "sum": "10.00"}),)
     assert store.history == {1: 2, 2: 3, 3: 1}
 
 
 def test_rows_of_any_version(checkpoint: Path) -> None:
     report = inspect(str(checkpoint))
     assert report.rows(version=2) == (
-        StateRow(0, key(0, "a"), {"count": 2, "sum": "20.00"}),
-        StateRow(0, key(5, "a"), {"count": 1, "sum": "10.00"}),
-        StateRow(1, key(0, "b"), {"count": 1, "sum": "10.00"}),
+        DecodedStateRow(0, key(0, "a"), {"count": 2, "sum": "20.00"}),
+        DecodedStateRow(0, key(5, "a"), {"count": 1, "sum": "10.00"}),
+        DecodedStateRow(1, key(0, "b"), {"count": 1, "sum": "10.00"}),
     )
-    assert report.rows(version=2, partition=1) == (StateRow(1, key(0, "b"), {"count": 1, "sum": "10.00"}),)
+    assert report.rows(version=2, partition=1) == (DecodedStateRow(1, key(0, "b"), {"count": 1, "sum": "10.00"}),)
     assert len(report.rows(version=2, limit=1)) == 1
     assert report.rows(version=0) == ()
 
@@ -101,7 +101,7 @@ def test_rows_of_any_version(checkpoint: Path) -> None:
     "asked", [{"k": "b"}, key(0, "b"), [key(0, "b")["window"], "b"], {"window": {"start": "2024-01-01 12:00:00"}, "k": "b"}]
 )
 def test_a_row_is_found_by_all_or_some_of_its_key(checkpoint: Path, asked: Any) -> None:
-    assert inspect(str(checkpoint)).find(asked, version=1) == (StateRow(1, key(0, "b"), {"count": 1, "sum": "10.00"}),)
+    assert inspect(str(checkpoint)).find(asked, version=1) == (DecodedStateRow(1, key(0, "b"), {"count": 1, "sum": "10.00"}),)
 
 
 def test_the_difference_of_two_versions(checkpoint: Path) -> None:
@@ -277,7 +277,7 @@ def test_an_old_delta_that_nobody_needs(checkpoint: Path) -> None:
     (checkpoint / "state/0/0/1.delta").unlink()
     report = inspect(str(checkpoint))
     assert [f.level for f in report.findings] == ["warning"]
-    assert report.rows(partition=0) == (StateRow(0, key(5, "a"), {"count": 1, "sum": "10.00"}),)
+    assert report.rows(partition=0) == (DecodedStateRow(0, key(5, "a"), {"count": 1, "sum": "10.00"}),)
 
 
 def test_a_snapshot_that_is_not_what_the_deltas_say(checkpoint: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from minispark_stream import inspect
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
 from minispark_stream.extras.rocksdb.changes import MERGE, PUT, Record
-from minispark_stream.tools.inspection.contents import StateChange, StateRow
+from minispark_stream.tools.inspection.contents import DecodedStateRow, StateChange
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.report import CheckpointReport
 from minispark_stream.tools.inspection.rocksdb import stores
@@ -44,7 +44,7 @@ def key(minute: int, k: str) -> dict:
     return {"window": {"start": f"2024-01-01 12:{minute:02}:00", "end": f"2024-01-01 12:{minute + 5:02}:00"}, "k": k}
 
 
-def shown(rows: tuple[StateRow, ...]) -> list[tuple[dict, dict]]:
+def shown(rows: tuple[DecodedStateRow, ...]) -> list[tuple[dict, dict]]:
     return [(dict(row.key), dict(row.value)) for row in rows]
 
 

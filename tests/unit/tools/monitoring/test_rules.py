@@ -13,7 +13,7 @@ import yaml
 
 from minispark_stream.tools.cli import main
 from minispark_stream.tools.monitoring.command import ALERTS
-from minispark_stream.tools.monitoring.families import FAMILIES, OF_CHECKPOINT, OF_FILES, OF_QUERY, Family
+from minispark_stream.tools.monitoring.families import FAMILIES, OF_CHECKPOINT, OF_FILES, OF_QUERY, MetricFamily
 
 EXPORTED = {
     family.in_prometheus + ("_total" if family.is_counter else ""): (*common, *family.labels)
@@ -69,4 +69,4 @@ def test_the_command_prints_the_rules(capsys):
 
 
 def test_prometheus_spells_names_as_sparks_servlet_does():
-    assert Family("eventTime-watermark", "").in_prometheus == "spark_streaming_eventTime_watermark"
+    assert MetricFamily("eventTime-watermark", "").in_prometheus == "spark_streaming_eventTime_watermark"

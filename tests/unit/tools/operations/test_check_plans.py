@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.cloudpickle import dumps
 
-from minispark_stream.tools.operations.check.expressions import Tree, Words, conjuncts, trees
+from minispark_stream.tools.operations.check.expressions import ExpressionTree, Words, conjuncts, trees
 from minispark_stream.tools.operations.check.functions import digest
 from minispark_stream.tools.operations.check.of_plans import of_plans
-from minispark_stream.tools.operations.check.plan import ABOVE, Description, Operator
+from minispark_stream.tools.operations.check.plan import ABOVE, Description, PlannedOperator
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions."
 
@@ -29,19 +29,19 @@ def column(name: str, number: int) -> dict[str, Any]:
 
 def test_an_expression_is_told_in_columns_of_sources() -> None:
     upper = [node("Alias", 1, child=0, name="a", exprId={"id": 9}), node("Upper", 1, child=0), column("k", 7)]
-    assert Words({7: "0.k"}, {}).of(Tree(iter(upper))) == "upper(0.k)"
+    assert Words({7: "0.k"}, {}).of(ExpressionTree(iter(upper))) == "upper(0.k)"
     window = [node("Substring", 2, children=[0, 1]), column("k", 7), node("Literal", value="2", dataType="integer")]
-    assert Words({7: "0.k"}, {}).of(Tree(iter(window))) == "substring(0.k, 2)"
+    assert Words({7: "0.k"}, {}).of(ExpressionTree(iter(window))) == "substring(0.k, 2)"
 
 
 def test_a_text_and_a_number_differ() -> None:
-    texts = [Words({}, {}).of(Tree(iter([node("Literal", value="1", dataType=kind)]))) for kind in ("string", "integer")]
+    texts = [Words({}, {}).of(ExpressionTree(iter([node("Literal", value="1", dataType=kind)]))) for kind in ("string", "integer")]
     assert texts[0] != texts[1]
 
 
 def test_what_is_not_a_child_belongs_to_the_expression() -> None:
     def precision(value: float) -> str:
-        return Words({7: "0.k"}, {}).of(Tree(iter([node("HyperLogLogPlusPlus", 1, child=0, relativeSD=value), column("k", 7)])))
+        return Words({7: "0.k"}, {}).of(ExpressionTree(iter([node("HyperLogLogPlusPlus", 1, child=0, relativeSD=value), column("k", 7)])))
 
     assert precision(0.05) != precision(0.2)
 
@@ -118,7 +118,7 @@ def test_code_is_compared_and_not_where_it_stands(one: Any, other: Any, same: bo
 
 def query(kind: str = "stateStoreSave", conditions: dict[str, list[str]] | None = None, output: str = "n", **facts: str) -> Description:
     found = {name.replace("_", " "): tuple(text.split("; ")) for name, text in facts.items()}
-    return Description([Operator(0, kind, found)], conditions or {}, output=((output, "operator 0.functions[0]"),))
+    return Description([PlannedOperator(0, kind, found)], conditions or {}, output=((output, "operator 0.functions[0]"),))
 
 
 @pytest.mark.parametrize(("before", "after", "found"), [

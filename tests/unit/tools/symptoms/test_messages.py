@@ -12,7 +12,7 @@ import tomllib
 import pytest
 
 from minispark_stream.tools.symptoms import look_up, symptoms, why
-from minispark_stream.tools.symptoms.matching import Index
+from minispark_stream.tools.symptoms.matching import SymptomIndex
 from tests.import_graph import ROOT
 
 MESSAGES = tomllib.loads((ROOT / "tests/unit/tools/symptoms/messages.toml").read_text(encoding="utf-8"))["message"]
@@ -65,5 +65,5 @@ def test_what_no_entry_fits_is_answered_so_with_the_nearest() -> None:
 
 def test_an_answer_takes_a_fraction_of_a_second_even_the_first_one_and_for_a_long_log() -> None:
     begin = time.process_time()
-    Index(symptoms()).look_up("something that no entry has\n" * 10_000)
+    SymptomIndex(symptoms()).look_up("something that no entry has\n" * 10_000)
     assert time.process_time() - begin < 1.5
