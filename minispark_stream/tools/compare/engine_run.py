@@ -20,7 +20,7 @@ from typing import Any
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.words import printable, short
 
-CollectedRows = Sequence[tuple[Any, ...]]
+Rows = Sequence[tuple[Any, ...]]
 # The conditions that Spark puts around a user's error: those of the query, of its sink and of its Python worker.
 WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_EXCEPTION")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (?=([^\n]*))")
@@ -33,7 +33,7 @@ class EngineBatch:
 
     batch_id: int
     progress: Mapping[str, Any]
-    rows: CollectedRows
+    rows: Rows
     logs: Mapping[str, str]
 
 

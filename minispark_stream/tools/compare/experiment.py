@@ -27,10 +27,10 @@ from pyspark.sql import DataFrame, SparkSession
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.tools.compare.outcome import Outcome, outcome
-from minispark_stream.tools.compare.prepared import FeedStep, put_files
+from minispark_stream.tools.compare.prepared import Step, put_files
 from minispark_stream.tools.compare.runner import Build, Runner
 
-Feed = Sequence[FeedStep]
+Feed = Sequence[Step]
 CONFS = {"spark.sql.shuffle.partitions": "2"}
 KILLED = "Killed: the query was killed here"
 CRASHES = ("walCommit", "commitOffsets")

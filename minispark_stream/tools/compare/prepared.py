@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-FeedStep = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]
+Step = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str], object]
 
 FIRST_FILE_TIME = 1_700_000_000  # seconds: the modification time of the first step's file; each step adds one second
 
 
-def put_files(inputs: Path, i: int, step: FeedStep) -> list[Path]:
+def put_files(inputs: Path, i: int, step: Step) -> list[Path]:
     """(1) Put the files of step `i`; returns their paths, but not those of a function, which puts its files there itself."""
     if callable(step):
         step(str(inputs))

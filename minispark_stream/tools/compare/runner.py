@@ -32,7 +32,7 @@ from minispark_stream.streaming_query import StreamingQuery as ModelQuery
 from minispark_stream.tools.compare.checkpoint_files import comparable_files
 from minispark_stream.tools.compare.engine_run import Cause, EngineBatch, EngineRun, cause_of
 from minispark_stream.tools.compare.mistakes import check_built, hint_at_inputs
-from minispark_stream.tools.compare.prepared import FeedStep, confs_set, put_files
+from minispark_stream.tools.compare.prepared import Step, confs_set, put_files
 from minispark_stream.tools.compare.shown_rows import shown_row
 from minispark_stream.tools.compare.spark_batch import SparkBatch, ran_a_batch, spark_batches
 from minispark_stream.tools.compare.spark_trace import spark_trace
@@ -71,7 +71,7 @@ class Runner:
         self.ordered = False
 
     def run(
-        self, feed: Sequence[FeedStep], restarts: Mapping[int, Callable[[str], object] | None], tick: Callable[[], object]
+        self, feed: Sequence[Step], restarts: Mapping[int, Callable[[str], object] | None], tick: Callable[[], object]
     ) -> EngineRun:
         self._inputs.mkdir(parents=True, exist_ok=True)
         for step in feed:  # folders that a source may require

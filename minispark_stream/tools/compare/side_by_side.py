@@ -36,7 +36,7 @@ from minispark_stream.tools.compare.mistakes import (
     check_trigger,
     knows_camel_case,
 )
-from minispark_stream.tools.compare.prepared import FeedStep, confs_set
+from minispark_stream.tools.compare.prepared import Step, confs_set
 from minispark_stream.tools.compare.runner import COLLECT, Build, Runner
 
 
@@ -44,7 +44,7 @@ from minispark_stream.tools.compare.runner import COLLECT, Build, Runner
 def side_by_side(
     spark: SparkSession,
     build: Build,
-    feed: Sequence[FeedStep],
+    feed: Sequence[Step],
     *,
     output_mode: str = "append",
     trigger: Mapping[str, Any] | None = None,

@@ -34,6 +34,7 @@ from minispark_stream.engine.checkpointing.compactible_file_stream_log import ba
 from minispark_stream.engine.runtime.progress_reporter import status_message
 from minispark_stream.lens.trace.events import MAX_ROWS, Event
 from minispark_stream.lens.trace.trace import Trace
+from minispark_stream.lens.trace.values import as_map
 from minispark_stream.tools.compare.engine_run import cause_of
 from minispark_stream.tools.compare.spark_batch import Sources, SparkBatch, offset_text
 
@@ -189,7 +190,7 @@ def _construct(
 
 
 def _log(writer: _Writer, batch: SparkBatch) -> None:
-    file, took = f"offsets/{batch.batch_id}", batch.progress.get("durationMs", {})
+    file, took = f"offsets/{batch.batch_id}", as_map(batch.progress.get("durationMs"))
     writer.step("walCommit", 2, took.get("walCommit", 0), {"file": file}, {"text": batch.logs.get(file)})
 
 
