@@ -15,7 +15,6 @@ commit plays other ones. The weekly job plays all.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -57,6 +56,12 @@ SAMPLED_TESTS = 3  # of the tests of a file that need Spark, at most so many
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample", action="store_true", help="of the tests that need Spark, only some, with their first case")
     parser.addoption("--cases", type=int, default=1, metavar="N", help="of the cases of a test that needs Spark, the first, and one in N of the others")
+
+
+def pytest_sessionstart() -> None:
+    from tests.recorded_events import check_recorded_events
+
+    check_recorded_events()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -104,26 +109,6 @@ def _sample(items: Sequence[pytest.Item]) -> list[bool]:
 
 def _needs_spark(item: pytest.Item) -> bool:
     return item.path.parent.name in ("conformance", "spark")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def every_step_has_the_shape_that_it_declares() -> Iterator[None]:
-    """Whatever a query of a test records can be saved and loaded: a trace that is loaded is checked against these shapes."""
-    from minispark_stream.lens.steps import STEPS
-    from minispark_stream.lens.trace import recorder
-    from minispark_stream.lens.trace.events import Event
-    from minispark_stream.lens.trace.shapes import misfit
-
-    def checked(**fields: Any) -> Event:
-        event = Event(**fields)
-        for name, shape in (("ins", STEPS[event.step].ins), ("outs", STEPS[event.step].outs)):
-            value = json.loads(json.dumps(event.inputs if name == "ins" else event.outputs, default=str))
-            assert (wrong := misfit(value, shape, f"{event.step}.{name}")) is None, wrong
-        return event
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recorder, "Event", checked)
-        yield
 
 
 @pytest.fixture(scope="session")
