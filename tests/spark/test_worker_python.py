@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import json, os, sys
+from contextlib import suppress
 from pyspark.sql import SparkSession, functions as F
 from minispark_stream import MiniSparkSession
 
@@ -33,7 +34,11 @@ def threads(process):
     return os.listdir(f"/proc/{process}/task")
 
 def children(process):
-    return [child for thread in threads(process) for child in open(f"/proc/{process}/task/{thread}/children").read().split()]
+    found = []
+    for thread in threads(process):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end at any time
+            found += open(f"/proc/{process}/task/{thread}/children").read().split()
+    return found
 
 def command(process):
     return open(f"/proc/{process}/cmdline").read().replace(chr(0), " ")
@@ -115,6 +120,7 @@ def test_no_two_workers_draw_the_same_random_numbers(environment, tmp_path, conf
 
 CLONE = """
 import json, os, sys
+from contextlib import suppress
 sys.path.insert(0, sys.argv[1])
 from pyspark.sql import SparkSession, functions as F
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
