@@ -28,7 +28,7 @@ from minispark_stream.engine.jvm.plans import Renaming
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation
 
-Walked = TypeVar("Walked")
+Folded = TypeVar("Folded")
 
 CONTROL = "spark control row"  # in real-time mode, the column that says which rows are no data; no name that a user gives
 
@@ -96,7 +96,7 @@ def control_of(plan: JavaObject) -> JavaObject | None:
     return next((a for a in scala.items(plan.output()) if a.name() == CONTROL), None)
 
 
-def fold(node: Node, of: Callable[[Any, list[Walked]], Walked]) -> Walked:
+def fold(node: Node, of: Callable[[Any, list[Folded]], Folded]) -> Folded:
     """Go up a tree from its leaves: `of` is called with each node and with its own results for the node's children."""
     return of(node, [fold(child, of) for child in node.children])
 

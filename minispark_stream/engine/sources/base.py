@@ -57,7 +57,7 @@ MOST_ROWS = 1000  # at most this many rows of a continuous stream are passed on 
 ALL_AVAILABLE = ReadAllAvailable()
 __all__ = [
     "ALL_AVAILABLE", "MOST_ROWS", "CompositeReadLimit", "ContinuousInputPartition", "ContinuousStream", "Offset", "ReadLimit",
-    "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "StreamedRows", "Source", "SourceSpec", "StreamingRelation",
+    "ReadMaxBytes", "ReadMaxFiles", "ReadMaxRows", "ReadMinRows", "Source", "SourceSpec", "StreamedRows", "StreamingRelation",
     "SupportsAdmissionControl", "SupportsRealTimeMode", "SupportsTriggerAvailableNow", "offset_by_partition",
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from minispark_stream.lens.steps.logs import FileIns
+from minispark_stream.lens.steps.logs import EntryOuts, FileIns, file_of
 from minispark_stream.lens.steps.step import LoggedOffset, Step
 from minispark_stream.lens.view.words import offset_words, plain
 
@@ -26,10 +26,6 @@ class _CommitIns(_EpochIns, total=False):
     end: LoggedOffset
     writers: int
     sink: str
-
-
-class _TextOuts(TypedDict, total=False):
-    text: str | None
 
 
 GET_START_OFFSET = Step(
@@ -63,9 +59,9 @@ ADD_OFFSET = Step(
         "Nobody knows beforehand how many rows an epoch will have. So its end is written down when the readers have passed it, "
         "and it cannot be run again as a batch can."
     ),
-    ins=_EpochIns, outs=_TextOuts,
+    ins=_EpochIns, outs=EntryOuts,
     sentence=lambda ins, outs: f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} has been read",
-    caption=lambda ins, outs: plain(ins.get("file")),
+    caption=file_of,
 )
 
 COMMIT_EPOCH = Step(
@@ -80,5 +76,5 @@ COMMIT_EPOCH = Step(
     sentence=lambda ins, outs: (
         f"{plain(ins.get('file'))} written: epoch {plain(ins.get('epoch'))} is done, up to {offset_words(ins.get('end'))}"
     ),
-    caption=lambda ins, outs: plain(ins.get("file")),
+    caption=file_of,
 )

@@ -23,7 +23,9 @@ class FileIns(TypedDict, total=False):
     file: str
 
 
-class _EntryOuts(TypedDict, total=False):
+class EntryOuts(TypedDict, total=False):
+    """The text of an entry, and whether it was not written into a file."""
+
     text: str | None
     inMemory: bool
 
@@ -34,8 +36,13 @@ class Deleted(TypedDict, total=False):
     deleted: Sequence[Any]
 
 
-def _written(ins: FileIns, outs: _EntryOuts) -> str:
-    return f"{plain(ins.get('file'))} {'kept in memory only' if outs.get('inMemory') else 'written'}"
+def _written(ins: FileIns, outs: EntryOuts) -> str:
+    return f"{file_of(ins, outs)} {'kept in memory only' if outs.get('inMemory') else 'written'}"
+
+
+def file_of(ins: FileIns, outs: EntryOuts) -> str:
+    """`offsets/4`."""
+    return plain(ins.get("file"))
 
 
 def _mark(watermark: Any) -> str:
@@ -50,7 +57,7 @@ def deleted_words(outs: Deleted) -> str:
 # -- walCommit -----------------------------------------------------------------------------------------------
 
 
-def _logged(ins: FileIns, outs: _EntryOuts) -> str:
+def _logged(ins: FileIns, outs: EntryOuts) -> str:
     offsets = ", ".join(offset_words(line) for line in (outs.get("text") or "").split("\n")[2:])
     watermark = entry_metadata(outs.get("text")).get("batchWatermarkMs")
     return f"{_written(ins, outs)}: read up to {offsets}; {_mark(watermark)}"
@@ -63,9 +70,9 @@ WAL_COMMIT = Step(
         "Written before anything is read: after a crash, exactly this batch can be run again. That is the first half of "
         "exactly-once (a repeatable source and a sink that knows the batch id are the other)."
     ),
-    ins=FileIns, outs=_EntryOuts,
+    ins=FileIns, outs=EntryOuts,
     sentence=_logged,
-    caption=lambda ins, outs: plain(ins.get("file")),
+    caption=file_of,
 )
 
 WAL_COMMIT_IN_REAL_TIME = replace(
@@ -80,7 +87,7 @@ WAL_COMMIT_IN_REAL_TIME = replace(
 # -- commitOffsets -------------------------------------------------------------------------------------------
 
 
-def _committed(ins: FileIns, outs: _EntryOuts) -> str:
+def _committed(ins: FileIns, outs: EntryOuts) -> str:
     watermark = entry_metadata(outs.get("text")).get("nextBatchWatermarkMs")
     return f"{_written(ins, outs)}: the batch is done; next, {_mark(watermark)}"
 
@@ -89,9 +96,9 @@ COMMIT_OFFSETS = Step(
     "commitOffsets", "CommitLog.add", "Execution flow (10)", within="runBatch", lights=("logs",),
     says="the batch is done: a restart will not run it again",
     why="With this entry the batch is over; without it, a restart runs the batch again.",
-    ins=FileIns, outs=_EntryOuts,
+    ins=FileIns, outs=EntryOuts,
     sentence=_committed,
-    caption=lambda ins, outs: plain(ins.get("file")),
+    caption=file_of,
 )
 
 

@@ -57,7 +57,7 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
 from minispark_stream.engine.operators.explained import ROWS, Decision, Entry
 from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers, FourStores
-from minispark_stream.engine.operators.join.symmetric_hash_join_build import SymmetricHashJoinBuild
+from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.join.symmetric_hash_join_condition import (
     columns_read,
     pairs_that_match,
@@ -92,6 +92,7 @@ class SymmetricHashJoin(StatefulOperator):
         rows_by_key, probes, builds: plan the rows of both sides up to the first task; the first task; the second task.
         pairs_that_match: the filter between the two tasks, if there is one.
         filtered_by: the positions of the columns of each side that it reads.
+        may_put_aside: whether many new rows may wait in a file meanwhile.
     """
 
     join_type: str
@@ -107,6 +108,7 @@ class SymmetricHashJoin(StatefulOperator):
     rows_by_key: RowsByKey = field(repr=False, compare=False)
     pairs_that_match: JavaObject | None = field(repr=False, compare=False)
     filtered_by: tuple[frozenset[int], frozenset[int]] = field(repr=False, compare=False)
+    may_put_aside: bool
     probes: MapPartitions = field(repr=False, compare=False)
     builds: MapPartitions = field(repr=False, compare=False)
     operator_name = "symmetricHashJoin"
@@ -171,12 +173,11 @@ class SymmetricHashJoin(StatefulOperator):
         partitions = self.partitions(context.num_partitions)
         by_key = self.rows_by_key.over(session, [context.rows(child) for child in children], partitions)  # (3)
         buffers = self.buffers(context)
-        may_put_aside = sessions.conf(session, "spark.io.encryption.enabled") != "true"
-        probe = Probe(join=join, buffers=buffers, filtered_by=self.filtered_by, may_put_aside=may_put_aside)
+        probe = Probe(join=join, buffers=buffers, filtered_by=self.filtered_by, may_put_aside=self.may_put_aside)
         pairs = context.map_partitions(self.probes, by_key, self.of_batch(context, probe, self.probes))
         if self.pairs_that_match is not None:
             pairs = physical.filtered(session, pairs, self.pairs_that_match)
-        build = self.of_batch(context, SymmetricHashJoinBuild(join=join, buffers=buffers), self.builds)
+        build = self.of_batch(context, Build(join=join, buffers=buffers), self.builds)
         return context.leaf(context.map_partitions(self.builds, pairs, build, gathered=True))
 
     def buffers(self, context: BatchContext) -> Buffers:
@@ -255,6 +256,7 @@ def compile_symmetric_hash_join(
         rows_by_key=RowsByKey(session, (left, right), (left_keys, right_keys), (parts.left, parts.right)),
         pairs_that_match=pairs_that_match(session, candidates, parts.both),
         filtered_by=(columns_read(parts.both, left), columns_read(parts.both, right)),
+        may_put_aside=sessions.conf(session, "spark.io.encryption.enabled") != "true",
         probes=MapPartitions(session, pairs, pairs, candidates),
         builds=MapPartitions(session, pairs, expressions.struct_type(scala.items(plan.output())), plan.output()),
         plan=plan,

@@ -45,7 +45,7 @@ from minispark_stream.engine.state.state_store import StateStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class SymmetricHashJoinBuild(JoinTask):
+class Build(JoinTask):
     """Receives new rows and pairs, emits the rows of the join; calling it runs one partition (for mapInArrow)."""
 
     def run(

@@ -29,7 +29,7 @@ from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Ints
 from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState
 
 PAIRS_AT_A_TIME = 50_000
-Some = Collection[int] | None  # the positions of some columns; None: all
+Positions = Collection[int] | None  # the positions of some columns; None: all
 NOBODY = -1  # the place of the partner of a row that is emitted without one
 
 
@@ -67,7 +67,7 @@ class Partners:
         """The position of the row at a place of a key."""
         return self._positions[self._begin[key] + place]
 
-    def columns(self, new: Columns, only: Some = None) -> Columns:
+    def columns(self, new: Columns, only: Positions = None) -> Columns:
         """The columns of this side by position: of all new rows (`new`), then of those from the state; or only some of them."""
         stored = self._side.decode(self._stored, only)
         return [None if old is None else joined(column, old) for column, old in zip(new, stored)]
@@ -127,7 +127,7 @@ class Meetings:
             first.append(new + number * PAIRS_AT_A_TIME)
         return np.concatenate(first)
 
-    def pairs(self, numbers: Iterable[PairNumbers], only: tuple[Some, Some] = (None, None)) -> Iterator[Pairs]:  # (2)
+    def pairs(self, numbers: Iterable[PairNumbers], only: tuple[Positions, Positions] = (None, None)) -> Iterator[Pairs]:  # (2)
         """Pairs with their columns; all columns but `only` some of each side are None."""
         both = None
         for pairs in numbers:

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from minispark_stream.engine.operators.join.symmetric_hash_join_aside import put_aside
 from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import JoinTask
-from minispark_stream.engine.operators.join.symmetric_hash_join_partners import Meetings, Some
+from minispark_stream.engine.operators.join.symmetric_hash_join_partners import Meetings, Positions
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Ints, NewRows, number_keys
 from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import Sides
 from minispark_stream.engine.operators.metrics import StateMetrics
@@ -44,7 +44,7 @@ class Probe(JoinTask):
     rows may be in a file.
     """
 
-    filtered_by: tuple[Some, Some] = (None, None)
+    filtered_by: tuple[Positions, Positions] = (None, None)
     may_put_aside: bool = False
 
     def run(

@@ -22,7 +22,7 @@ from minispark_stream.engine.operators.groups.grouped_map_pandas_with_state impo
 from minispark_stream.engine.operators.instance_metrics import reported
 from minispark_stream.engine.operators.join import symmetric_hash_join_aside as aside
 from minispark_stream.engine.operators.join import symmetric_hash_join_partners, symmetric_hash_join_probe
-from minispark_stream.engine.operators.join.symmetric_hash_join_build import SymmetricHashJoinBuild
+from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.join.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, JoinSide, number_keys
 from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import COUNT_SCHEMA, indexed, with_matched
@@ -145,8 +145,8 @@ def test_the_task_of_a_join_tells_what_became_of_each_row_and_whom_it_met(tmp_pa
 ROW = StructType().add("k", LongType()).add("v", StringType())
 
 
-def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None, wants_told: bool = False) -> SymmetricHashJoinBuild:
-    return SymmetricHashJoinBuild(info=replace(info(state, batch_id), wants_told=wants_told), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
+def build_task(state: Path, batch_id: int, join: Join, output: pa.Schema | None = None, wants_told: bool = False) -> Build:
+    return Build(info=replace(info(state, batch_id), wants_told=wants_told), watermarks=NO_WATERMARK, output=output, metrics=Accumulator(), join=join)  # type: ignore[arg-type]
 
 
 def join_batch(

@@ -15,7 +15,7 @@ from minispark_stream.engine.checkpointing.join_stores import LEFT, RIGHT, VALUE
 from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec
 from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.join.symmetric_hash_join_buffers import Buffers, FourStores
-from minispark_stream.engine.operators.join.symmetric_hash_join_build import SymmetricHashJoinBuild
+from minispark_stream.engine.operators.join.symmetric_hash_join_build import Build
 from minispark_stream.engine.operators.join.symmetric_hash_join_probe import Probe
 from minispark_stream.engine.operators.join.symmetric_hash_join_row_by_row import JoinRowByRow, NewRow, Waiting
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join, JoinSide
@@ -53,7 +53,7 @@ def long_columns(rows: list[list[Any]], width: int) -> list[pa.Array]:
 def run_columns(
     state: str, batch_id: int, join: Join, rows: list[NewRow], watermarks: OperatorWatermarks, buffers: Buffers = FOUR_STORES
 ) -> list[Any]:
-    """A batch by `Probe` and `SymmetricHashJoinBuild`, with a filter over the pairs between them, which is Spark's in a query."""
+    """A batch by `Probe` and `Build`, with a filter over the pairs between them, which is Spark's in a query."""
     halves = [[*(row.values if row.side == side else EMPTY_PAIR)] for row in rows for side in (LEFT, RIGHT)]
     table = pa.RecordBatch.from_arrays(
         [
@@ -69,7 +69,7 @@ def run_columns(
     probed = pa.concat_batches(list(Probe(output=table.schema, **of_task)(numbered(table))) or [table])
     keep = [side is not None or accepts((lt, lv), (rt, rv)) for side, _, _, _, _, lt, lv, rt, rv in zip(*map(pa.Array.to_pylist, probed.columns))]
     output = pa.schema(list(table.schema)[5 : 5 + of_left])
-    built = SymmetricHashJoinBuild(output=output, **of_task)(numbered(probed.filter(pa.array(keep, pa.bool_()))))
+    built = Build(output=output, **of_task)(numbered(probed.filter(pa.array(keep, pa.bool_()))))
     emitted = [row for batch in built for row in zip(*(column.to_pylist() for column in batch.columns))]
     return sorted(emitted, key=repr)
 
