@@ -54,8 +54,9 @@ def ages(session: Any, batches: int, trigger: str, counts: bool) -> dict[str, An
     rows = stream.to_df().where("v > 0")
     if counts:
         rows = rows.groupBy(F.expr("added % 10").alias("k")).agg(F.count("*").alias("n"), F.max("added").alias("added"))
-    percentiles, within = "percentile(age, array(0.5, 0.99))", f"FILTER (WHERE since >= {OF_BORDER_MS})"
-    metrics = (f"{percentiles} AS whole", f"{percentiles} {within} AS within", "max(age) AS max", f"max(age) {within} AS max_within")
+    within = f"CASE WHEN since >= {OF_BORDER_MS} THEN age END"  # observed metrics take no FILTER
+    metrics = [f"percentile({of}, array(0.5, 0.99)) AS {name}" for name, of in (("whole", "age"), ("within", within))]
+    metrics += ["max(age) AS max", f"max({within}) AS max_within"]
     rows = rows.selectExpr(f"{NOW} - added AS age", SINCE).observe("ages", *map(F.expr, metrics))
     write: Any = rows.writeStream.outputMode("update").format("noop")
     reports = at_100_rows_a_second(stream, write.trigger(realTime=trigger).start(), batches)

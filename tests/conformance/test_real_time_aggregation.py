@@ -42,6 +42,11 @@ def computed_key(df: DataFrame) -> DataFrame:
     return df.rollup((6 / F.coalesce("v", F.lit(0))).alias("of six"), "k").count()
 
 
+def planned_anew(df: DataFrame) -> DataFrame:
+    """The plan of each batch is optimised anew, which gives the key another id."""
+    return df.groupBy((F.col("v") % 2).alias("odd")).count().where("current_timestamp() > timestamp'2020-01-01'")
+
+
 def distinct(df: DataFrame) -> DataFrame:
     """An aggregation without functions."""
     df.createOrReplaceTempView("rows_of_a_stream")
@@ -53,6 +58,7 @@ QUERIES: dict[str, tuple[Query, list[list[Any]]]] = {
     "no keys": (whole, [[("a", 1, None), ("b", 2, None)], [("a", 3, None)]]),
     "windows": (windows, [[("a", 100, None), ("b", 50, None), ("a", 101, None)], [("late", 20, None), ("c", 101, None), ("b", 88, None)]]),
     "distinct": (distinct, [[("a", 1, None), ("b", 2, None), ("a", 1, None)], [("a", 1, None), ("a", 3, None)]]),
+    "planned anew": (planned_anew, [[("a", 1, None), ("b", 2, None)], [("a", 3, None), ("a", 1, None)]]),
     "rollup": (computed_key, [[("a", 1, None), ("b", 1, None), ("a", 2, None)]]),
 }
 

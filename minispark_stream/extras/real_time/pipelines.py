@@ -86,7 +86,7 @@ class Pipelines:
         self._nothing = expressions.new_attributes(session, expressions.java_schema(session, _NOTHING))
         self.senders: list[JavaObject] = []
         self.number_id = scala.companion(session, "NamedExpression").newExprId()
-        self._tasks: dict[int, MapPartitions] = {}
+        self._tasks: dict[int, tuple[StatefulOperator, MapPartitions]] = {}
 
     def stop(self) -> None:
         self._switchboard.stop()
@@ -102,11 +102,13 @@ class Pipelines:
         return Channel(self._switchboard.ref, operator.operator_id, names.index(control.exprId().id()), self._follows)
 
     def tasks(self, operator: StatefulOperator, rows: JavaObject) -> MapPartitions:
-        """Plans a task that emits rows as those that come in."""
-        if operator.operator_id not in self._tasks:
+        """Plans a task that emits rows as those that come in; anew if the plan of the batch is another one."""
+        planned_for, tasks = self._tasks.get(operator.operator_id, (None, None))
+        if tasks is None or planned_for is not operator:
             schema = expressions.struct_type(scala.items(rows.output()))
-            self._tasks[operator.operator_id] = MapPartitions(self._session, schema, schema, rows.output())
-        return self._tasks[operator.operator_id]
+            tasks = MapPartitions(self._session, schema, schema, rows.output())
+            self._tasks[operator.operator_id] = operator, tasks
+        return tasks
 
     def send(
         self, context: BatchContext, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int,
