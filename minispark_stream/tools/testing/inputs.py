@@ -16,22 +16,22 @@ import inspect
 import io
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.spark_versions import pyspark_version, spark_of
 from minispark_stream.tools.compare.prepared import made_visible
-from minispark_stream.tools.compare.runner import Build
 from minispark_stream.tools.testing.values import each, fitted_row, text_table
 
 __tracebackhide__ = True
+Build = Callable[..., DataFrame]  # as the runner of side_by_side has it, which needs the model
 FOLDER = ("folder", "input_dir", "path")  # the names of a parameter that takes the folder
 
 
