@@ -13,7 +13,7 @@ const panels = all("[data-panel]"), batches = all("nav button"), buttons = all("
 const slider = one("#slider"), search = one("input[type=search]"), root = document.body;
 const inFrame = location.protocol === "about:";  // the stepper of a notebook, which has no address of its own
 const batchOf = batches.flatMap((batch, number) => Array(batch.dataset.to - batch.dataset.from + 1).fill(number));  // by step
-let at = 0, tab = "changed";
+let at = 0, tab = "changed", unfolded = false;  // what is folded in a panel stays open from step to step
 
 steps.forEach((step, i) => {
   if (i) step.panels = { ...steps[i - 1].panels, ...step.panels };
@@ -31,6 +31,7 @@ function show(wanted) {
   for (const panel of panels) {
     const name = panel.dataset.panel;
     if (panel.shown !== now.panels[name]) panel.innerHTML = html(panel.shown = now.panels[name]);
+    for (const part of panel.querySelectorAll("details")) part.open = unfolded;
     panel.classList.toggle("lit", about.lights.includes(name) && !!panel.querySelector(":scope > :not(h3, .note)"));
   }
   one("[data-about=what]").innerHTML = about.what;
@@ -252,8 +253,12 @@ document.addEventListener("click", event => {
   else if (on("main.turns > [data-panel]:not(.lit)")) open(on("[data-panel]"));
 });
 
+document.addEventListener("toggle", event => {
+  if (event.target.closest("[data-panel]")) unfolded = event.target.open;
+}, true);
+
 document.addEventListener("keydown", event => {
-  const typing = event.target.matches("input[type=search], select, #what-if input, .sweep input"), pressing = event.key === " " && event.target.matches("button");
+  const typing = event.target.matches("input[type=search], select, #what-if input, .sweep input"), pressing = event.key === " " && event.target.matches("button, summary");
   if (event.key === "Escape" && typing) event.target.blur();
   if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
   let name = keys[event.key];

@@ -89,11 +89,11 @@ class StatePlaces:
 
 
 def places(found: StatePlaces) -> str:
-    """The table; empty if nothing was told."""
+    """The table, folded: the rows of the state come first. Empty if nothing was told."""
     lines = list(_lines(found))
     more = f"<p class='note'>and {plural(len(lines) - MOST_LINES, 'line')} more</p>" if len(lines) > MOST_LINES else ""
     head = ("<span class='whole'>part.</span>", "version", "in memory of", "what it read")
-    return f"<h4>Where it is</h4>{table(head, lines[:MOST_LINES])}{more}" if lines else ""
+    return f"<details><summary>Where it is</summary>{table(head, lines[:MOST_LINES])}{more}</details>" if lines else ""
 
 
 def maintained(found: StatePlaces) -> str:

@@ -213,6 +213,20 @@ def stepper_of(notebook: str) -> str:
     return before + json.dumps({**json.loads(data), "what_if": None}).replace("<", "\\u003c") + after
 
 
+def test_what_is_folded_in_a_panel_stays_as_it_was_put(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, stepper_of("05_state_store"), tmp_path)
+    tab.keyboard.press("End")
+    where = tab.locator("[data-panel=state] details")
+    tab.click("[data-step=stateOperator]")
+    expect(where.first).not_to_have_attribute("open", "")
+    tab.locator("[data-panel=state] summary").first.focus()
+    tab.keyboard.press("Space")
+    tab.click("[data-go=batch-back]")
+    tab.click("[data-step=stateOperator]")
+    expect(where.first).to_have_attribute("open", "")
+    expect(where.first).to_contain_text("in memory of")
+
+
 @pytest.mark.parametrize("notebook", SAVED)
 def test_the_steppers_of_the_course_fit_where_they_stand(browser: Browser, tmp_path: Path, notebook: str) -> None:  # noqa: F811
     """Nothing is cut, and what the step has changed can be seen; also with larger letters."""
