@@ -12,7 +12,7 @@ from minispark_stream.lens.trace.values import at_least_0
 from minispark_stream.lens.view.words import delay_words, plain, plural, short, short_clock, time_words
 
 # What the watermarks of a batch mean, here and in the panel of the watermarks (view/panels.py).
-LATE_MEANS = "rows that end by then may be dropped"
+LATE_MEANS = "rows up to then, or in windows that end by then, may be dropped"
 EVICTION_MEANS = "state that ends by then may be evicted"
 WITHOUT_WATERMARK = "event time makes no row late, and evicts no state"
 NO_EVENT_TIME = "no event time that gives a watermark"
@@ -129,7 +129,7 @@ def _added(ins: _AddIns, outs: _AddOuts) -> str:
     batch, sink = f"batch {plain(ins.get('batchId'))}", short(plain(ins.get("sink")))
     if not outs:
         return f"{batch} is handed to {sink}, which asks for its rows"
-    return ": ".join(filter(None, [f"{batch} computed and handed to {sink}", _out_rows(outs)]))
+    return ": ".join(filter(None, [f"{batch} is computed, and {sink} has it", _out_rows(outs)]))
 
 
 ADD_BATCH = Step(

@@ -89,7 +89,7 @@ WAL_COMMIT_IN_REAL_TIME = replace(
 
 def _committed(ins: FileIns, outs: EntryOuts) -> str:
     watermark = entry_metadata(outs.get("text")).get("nextBatchWatermarkMs")
-    return f"{_written(ins, outs)}: the batch is done; next, {_mark(watermark)}"
+    return f"{_written(ins, outs)}: the batch is done; the next one has {_mark(watermark)}"
 
 
 COMMIT_OFFSETS = Step(

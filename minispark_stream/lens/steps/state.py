@@ -70,7 +70,7 @@ def _changed(ins: OperatorIns, outs: OperatorOuts) -> str:
         f"{number(metrics.get('numRowsDroppedByWatermark', 0))} dropped as late"
     )
     total = plural(metrics.get("numRowsTotal", 0), "row")
-    done = f"version {version} read, version {version + 1} written: {counts}, {total} kept"
+    done = f"version {version} read, version {version + 1} written: {counts}; {total} in the state"
     return f"{plain(ins.get('operator'))}: {done}{_bounds(ins.get('decides', {}))}"
 
 

@@ -34,8 +34,8 @@ class _StartQueryOuts(TypedDict, total=False):
 
 
 def _started(ins: _StartQueryIns, outs: _StartQueryOuts) -> str:
-    name = f"query {plain(ins['name'])}" if ins.get("name") else "a query without a name"
-    return f"{name}, output mode {plain(ins.get('outputMode'))}, into {short(plain(ins.get('sink')))}"
+    name = f'query "{plain(ins["name"])}"' if ins.get("name") else "a query without a name"
+    return f"{name} starts: output mode {plain(ins.get('outputMode'))}, sink {short(plain(ins.get('sink')))}"
 
 
 START_QUERY = Step(

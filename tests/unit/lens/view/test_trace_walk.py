@@ -167,7 +167,7 @@ def test_of_a_join_the_step_says_up_to_when_the_rows_of_each_side_leave() -> Non
         ({**bounds, "leaves_ms": [None, -1]}, ""), ({**bounds, "join_type": None}, ""),
     ):
         step = event("stateOperator", 3, ins={"operator": "symmetricHashJoin", "version": 1, "decides": decides})
-        assert narrate(step) == "symmetricHashJoin: version 1 read, version 2 written: 0 updated, 0 removed, 0 dropped as late, no rows kept" + says
+        assert narrate(step) == "symmetricHashJoin: version 1 read, version 2 written: 0 updated, 0 removed, 0 dropped as late; no rows in the state" + says
 
 
 def test_before_a_source_is_asked_nothing_is_said_of_what_it_reads() -> None:
