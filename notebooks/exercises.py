@@ -688,7 +688,7 @@ EXERCISES = {
     "17-1": Exercise(
         answer=[3, 4],
         hint="`prefixes` gives each batch with the files that were read when it ended.",
-        why="A larger batch skips prefixes, and shows no other answers: that of one file alone, or of two, is never seen.",
+        why="Larger batches skip prefixes: no answer is seen over one file or over two. Each that is seen is over a prefix.",
     ),
     "17-2": Exercise(
         answer=(True, 3),
@@ -700,7 +700,7 @@ EXERCISES = {
         hint="The source has a log of its own. Which entries does it have after the rollback?",
         why=(
             "Nobody rolled the source's log back, so both files are seen already, and the new batch 2 reads them together. "
-            "The answer over two files is never corrected by one over three, but by one over four: a prefix, too."
+            "So after the answer over two files comes the one over four, not the one over three. Each of them is over a prefix."
         ),
     ),
     "17-4": Exercise(
@@ -761,7 +761,7 @@ EXERCISES = {
     "20-1": Exercise(
         answer=1,
         hint="In which windows of ten minutes is the leak, from 09:11 to 09:19?",
-        why="Both windows of five minutes lie in the one from 09:10 on. A longer window says less often when, and later.",
+        why="Both windows of five minutes lie in that from 09:10 on. A longer window alerts later, and says less exactly when.",
     ),
     "20-2": Exercise(
         answer=7,
