@@ -2,7 +2,8 @@
 
 1. Spark's own words: an error condition, or a template whose fixed words the message has in their order. The last one wins,
    because a message ends with its cause; before that, entries about an error beat those about a warning, and those that say
-   more beat those that only wrap another message. Entries with one condition are told apart by their templates.
+   more beat those that only wrap another message. Entries with one condition are told apart by their templates. A message
+   that ends within a template has seven of its words in a row, and no other entry has these.
 2. If there are none, words are compared, unless the message names a condition: then it is one that no entry has. A word
    weighs more the fewer entries have it, and a word that no entry has weighs most. A template fits if the message has nearly
    all of its weight in the right order, or is itself a part of it.
@@ -32,6 +33,7 @@ from minispark_stream.tools.symptoms.words import is_of_others, is_of_streams, n
 
 GAP = re.compile(r"<[^<>]+>")
 WIDEST_GAP = 60  # words that may stand for one <...> of a template
+RUN = 7  # words in a row
 NEAREST = 3
 MOST_WORDS = 400  # of a message that are compared one by one
 WINDOW = 60  # words, in which those of a template must lie
@@ -98,7 +100,7 @@ class SymptomIndex:
 
     def look_up(self, message: str) -> Answer:
         text = plain(message)
-        said = self._said_in(text)  # (1)
+        said = self._said_in(text) or ([] if names_condition(message) else self._said_in_part(text))  # (1)
         if said:
             return Answer(True, tuple(said))
         fits = self._fits(stems(text)[-MOST_WORDS:])
@@ -138,6 +140,19 @@ class SymptomIndex:
                 found = re.finditer(between.join(rf"\b{re.escape(part)}\b" for part in parts), text)
                 places += [Place(one.end(), sum(map(len, parts))) for one in found]
         return max(places)
+
+    @cached_property
+    def _runs(self) -> dict[str, str]:
+        """The runs of words that the templates of one entry alone have, and its title."""
+        of: dict[str, set[str]] = {}
+        for title, templates in self._templates.items():
+            for run in (run for parts in templates for part in parts for run in _runs_of(part)):
+                of.setdefault(run, set()).add(title)
+        return {run: titles.pop() for run, titles in of.items() if len(titles) == 1}
+
+    def _said_in_part(self, text: str) -> list[Symptom]:
+        titles = {self._runs[run] for run in _runs_of(text) if run in self._runs}
+        return [one for one in self._known if one.title in titles] if len(titles) == 1 else []
 
     # -- (2) and (3) -------------------------------------------------------------------------------------------
 
@@ -230,6 +245,11 @@ def _phrases(symptom: Symptom) -> Iterator[_Phrase]:
 def fixed(template: str) -> list[str]:
     """The words of a template between its gaps."""
     return [words for part in GAP.split(template) if (words := plain(part))]
+
+
+def _runs_of(text: str) -> Iterator[str]:
+    words = text.split()
+    return (" ".join(words[at : at + RUN]) for at in range(len(words) - RUN + 1))
 
 
 def _in_order(phrase: Sequence[str], message: Sequence[str]) -> list[str]:

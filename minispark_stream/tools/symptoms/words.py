@@ -1,9 +1,10 @@
 """A message as it is compared: without what differs from run to run, and without what only wraps it.
 
-1. Left out are colours of a terminal, times and levels of a log, and the lines of a stack but those of a state store.
+1. Left out are colours of a terminal, times and levels of a log, and the lines of a stack but those of a state store, of the
+   foreach sink, and of an error in a Python worker.
 2. Left out are the envelopes, into which Spark, py4j and the JVM put the message of the cause, and the plan behind it.
 3. Paths (but for the folder _spark_metadata), ids, numbers and quotes are left out; of the full name of a class, its last
-   part is kept.
+   part is kept, and the package of Kafka and of Hadoop's file systems.
 4. What remains are words in small letters; an error condition such as STREAM_FAILED is one word.
 5. For a comparison of single words, an ending goes (of stopped and of stops), and then words of the same meaning become one.
 
@@ -25,8 +26,8 @@ LOG = re.compile(
     re.M,
 )
 STACK = re.compile(
-    r"^[ \t]*(?:at (?!org\.apache\.spark\.sql\.execution\.streaming\.state\.)[\w.$<>/]+\(.*"
-    r'|\.\.\. \d+ (?:more|common frames omitted)|File ".*", line \d+.*|\^+|Traceback \(most .*)$',
+    r"^[ \t]*(?:at (?!org\.apache\.spark\.sql\.execution\.streaming\.state\.|\S*handlePythonException)[\w.$<>/]+\(.*"
+    r'|\.\.\. \d+ (?:more|common frames omitted)|File ".*", line \d+(?!.*\bin func_with).*|\^+|Traceback \(most .*)$',
     re.M,
 )
 ENVELOPES = re.compile(
@@ -34,6 +35,7 @@ ENVELOPES = re.compile(
     r"|An error occurred while calling \w{1,40}:?[\w.]{0,200}|Exception in thread \"[^\"]{0,200}\" |Caused by: |SQLSTATE: \w{5}"
     r"|Job aborted due to stage failure: |Task \d+ in stage [\d.]+ failed \d+ times, most recent failure: "
     r"|(?:Writing job|Job) aborted\.?|Driver stacktrace:|JVM stacktrace:"
+    r"|\b(?:StreamingQueryException|Py4JJavaError|SparkConnectGrpcException): "
     r"|\[?TASK_WRITE_FAILED\]? Task failed while writing rows[^.]{0,300}\."
     r"|Lost task [\d.]+ in stage [\d.]+ \(TID \d+\)(?: \([^)]{0,200}\))?:? "
     r"|(?<=may have been missed\.)\s+Some data may have been lost because they are not available in Kafka any more[^.]{0,300}"
@@ -43,6 +45,7 @@ QUERY = re.compile(r"=== Streaming Query ===.*?(?=JVM stacktrace|Caused by|\Z)",
 CLASS = re.compile(r"\b(?:[a-z_][\w$]{0,60}\.){2,12}([A-Z]\w*)")
 PATH = re.compile(r"(?<![\w/])(?:[a-z][a-z0-9+]{0,20}:/+|~?/|\.{1,2}/|[A-Za-z]:\\)[^\s'\",;)\]]+")
 MANIFEST = "_spark_metadata"
+PACKAGE = re.compile(r"\borg\.apache\.(?:spark\.(?:sql\.)?(kafka010)|(kafka)|hadoop\.(fs))\.(?:[a-z]\w*\.)*")
 ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=\w*\d)[0-9a-f]{12,}\b|\b[\w.]{1,100}@[0-9a-f]{4,}", re.I)
 APOSTROPHE = re.compile(r"['’](?:s\b)?")
 CONDITION = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z][A-Z0-9_]+)?|_LEGACY_ERROR_TEMP_\d+|_LEGACY_ERROR_TEMP_[A-Z0-9_]+"
@@ -108,9 +111,14 @@ SAME_AS = {  # a word, and those of the same meaning, whatever their ending
 def plain(text: str) -> str:
     """The words of a message, one space between them."""
     text = LOG.sub("", STACK.sub("", TERMINAL.sub("", text)))  # (1)
-    text = ENVELOPES.sub(" ", CLASS.sub(r"\1", QUERY.sub("", text)))  # (2)
+    text = ENVELOPES.sub(" ", CLASS.sub(r"\1", PACKAGE.sub(_of_package, QUERY.sub("", text))))  # (2)
     text = APOSTROPHE.sub("", ID.sub(" ", PATH.sub(_of_path, text)))  # (3)
     return " ".join(word if IS_CONDITION.fullmatch(word) else word.lower() for word in WORD.findall(text))  # (4)
+
+
+def _of_package(path: re.Match[str]) -> str:
+    """Of a connector or a file system, the name stays beside that of the class."""
+    return f" {path[path.lastindex or 0]} "
 
 
 def _of_path(path: re.Match[str]) -> str:

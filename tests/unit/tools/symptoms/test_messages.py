@@ -11,10 +11,11 @@ import tomllib
 
 import pytest
 
-from minispark_stream.tools.symptoms import look_up, symptoms, why
-from minispark_stream.tools.symptoms.matching import SymptomIndex
+from minispark_stream.tools.symptoms import Symptom, look_up, symptoms, why
+from minispark_stream.tools.symptoms.matching import GAP, SymptomIndex
 from tests.import_graph import ROOT
 
+INDEX = SymptomIndex(symptoms())
 MESSAGES = tomllib.loads((ROOT / "tests/unit/tools/symptoms/messages.toml").read_text(encoding="utf-8"))["message"]
 
 
@@ -67,3 +68,16 @@ def test_an_answer_takes_a_fraction_of_a_second_even_the_first_one_and_for_a_lon
     begin = time.process_time()
     SymptomIndex(symptoms()).look_up("something that no entry has\n" * 10_000)
     assert time.process_time() - begin < 1.5
+
+
+def test_a_message_that_ends_within_a_template_is_known_by_seven_words_in_a_row() -> None:
+    found = look_up("AnalysisException: LeftOuter join between two streaming DataFrame/Datasets is not supported without a watermark in the join keys")
+    assert found.found and found.symptoms[0].title == "An outer join of two streams without watermarks"
+    assert not look_up("[FOO_BAR] outer join between two streaming DataFrame/Datasets is not supported without a watermark in").found
+
+
+@pytest.mark.parametrize("symptom", symptoms(), ids=lambda one: one.title)
+def test_each_template_is_found_when_its_gaps_are_filled(symptom: Symptom) -> None:
+    for template in symptom.says:
+        filled = GAP.sub("foo", template)
+        assert symptom in INDEX.said_in(filled), filled

@@ -42,3 +42,13 @@ def test_endings_and_words_of_the_same_meaning() -> None:
 ])
 def test_what_is_about_another_program(text: str, of_others: bool) -> None:
     assert is_of_others(text) == of_others
+
+
+def test_the_package_of_a_connector_and_of_a_file_system_stays() -> None:
+    assert plain("org.apache.spark.sql.kafka010.KafkaSourceProvider") == "kafka010 kafkasourceprovider"
+    assert plain("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found") == "class fs s3afilesystem not found"
+
+
+def test_the_frames_that_tell_the_place_of_a_python_error_stay() -> None:
+    assert "func_with_open_process_close" in plain('  File "/a.py", line 1, in func_with_open_process_close\n')
+    assert "handlepythonexception" in plain("\tat org.apache.spark.api.python.BasePythonRunner$Foo.handlePythonException(PythonRunner.scala:5)")
