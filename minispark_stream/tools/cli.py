@@ -249,6 +249,7 @@ def add_repair_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sink", metavar="PATH", help="the folder that the query writes files into, or none")
     parser.add_argument("--query-id", metavar="ID", help="the id of the query, if metadata is lost (a new one)")
     parser.add_argument("--rebuild-source-log", action="store_true", help="a missing entry gets the files without one")
+    parser.add_argument("--skip-batch", type=at_least(0), metavar="N", help="pass over batch N, which fails in each run")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
 

@@ -6,6 +6,7 @@
     rollback CHECKPOINT 3 --json                        the same as JSON
     repair CHECKPOINT                                   what keeps a query from starting, and what would mend it
     repair CHECKPOINT --to COPY                         a checkpoint beside this one on which the query can start
+    repair CHECKPOINT --skip-batch 7 --to COPY          the same without the rows of batch 7, which fails in each run
     repartition CHECKPOINT 8                            how many rows each of 8 partitions of the state would have
     repartition CHECKPOINT 8 --to COPY                  a checkpoint beside this one whose state has 8 partitions
     state CHECKPOINT --delete KEY                       the rows that would go from the state; nothing is changed
@@ -52,7 +53,7 @@ def run_repair(args: argparse.Namespace) -> int:
     try:
         answer = repair(
             args.checkpoint, to=args.to, sink=args.sink, query_id=args.query_id, rebuild_source_log=args.rebuild_source_log,
-            max_bytes=args.max_bytes,
+            skip_batch=args.skip_batch, max_bytes=args.max_bytes,
         )
     except (ValueError, OSError, PySparkException) as e:
         print(f"repair: {' '.join(str(e).split())}", file=sys.stderr)

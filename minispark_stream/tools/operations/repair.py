@@ -2,7 +2,8 @@
 
 1. Its files are linked, or copied, into a temporary folder. Temporary files of writers that died stay behind.
 2. There, the reason why a restart fails is mended (mends.py), and the result is inspected, until no restart fails any more; or
-   until a reason is left that nothing mends without a guess.
+   until a reason is left that nothing mends without a guess. If it is asked for, a batch that fails in each run is then passed
+   over (skip_batch.py).
 3. With `to`, the result is copied there: first the offsets, last `metadata`, so that no query starts on a part of it. Just
    before, the entries of batches that are taken back go from the manifest of a file sink.
 
@@ -32,6 +33,7 @@ from minispark_stream.tools.operations.mends import Decided, Mend, RepairRefused
 from minispark_stream.tools.operations.rollback import NO_SINK, is_left_out, manifest_names, write_copy
 from minispark_stream.tools.operations.rollback_plan import Checkpoint
 from minispark_stream.tools.operations.scratch import left_behind, scratch_of
+from minispark_stream.tools.operations.skip_batch import skip_batch as pass_over
 
 _MOST_MENDS = 100
 
@@ -59,7 +61,8 @@ class Repair:
 
 def repair(
     checkpoint: str | Path, *, to: str | Path | None = None, sink: str | Path | None = None, query_id: str | None = None,
-    rebuild_source_log: bool = False, filesystem: fs.FileSystem | None = None, max_bytes: int = 256 << 20,
+    rebuild_source_log: bool = False, skip_batch: int | None = None, filesystem: fs.FileSystem | None = None,
+    max_bytes: int = 256 << 20,
 ) -> Repair:
     """Mend what keeps a query from starting, in a copy. Without `to`, nothing is changed: the answer says what would be mended.
 
@@ -69,6 +72,7 @@ def repair(
         query_id: the id of the query, for `metadata` that is lost; if left out, a new one.
         rebuild_source_log: whether a missing entry of a file source's log is made again from the folder of its files; if not,
             the batches since then are taken back.
+        skip_batch: the batch that a restart runs again, and that fails each time: its rows are passed over, and lost.
         filesystem, max_bytes: as for `inspect`.
 
     Raises:
@@ -98,6 +102,11 @@ def repair(
             report = inspect(folder, max_bytes=max_bytes)
         if report.next.unknown is not None:
             raise RepairRefused(f"{before.path}: whether a restart fails cannot be told: {report.next.unknown}")
+        if skip_batch is not None:
+            manifest_of_sink = manifest_names(files, last, sink, filesystem)
+            found = Checkpoint(report, ReadOnlyFiles(folder, None, Budget(max_bytes)), manifest_of_sink)
+            mends.append(pass_over(found, skip_batch, scratch))
+            report = inspect(folder, max_bytes=max_bytes)
         answer = Repair(before.path, tuple(mends), left_behind(files), report.next)
         if to is None:
             return answer

@@ -97,7 +97,7 @@ def plan(checkpoint: Checkpoint, batch: int) -> RollbackPlan:
         "offsets": tuple(_after(checkpoint.files.files, "offsets", batch)),
         "commits": tuple(_after(checkpoint.files.files, "commits", batch)),
         "sources": tuple(_of_sources(checkpoint, batch)),
-        "state": tuple(_of_state(checkpoint.files.files, batch + 1)),
+        "state": tuple(of_state(checkpoint.files.files, batch + 1)),
         "manifest": tuple(_after(dict.fromkeys(checkpoint.manifest or (), 0), "", batch)),
     }
     keeps = [
@@ -231,7 +231,7 @@ def _entries(log: FileStreamSourceLog, name: str) -> Sequence[FileEntry]:
 # -- (2) state --------------------------------------------------------------------------------------------------
 
 
-def _of_state(names: Mapping[str, int], version: int) -> Iterator[str]:
+def of_state(names: Mapping[str, int], version: int) -> Iterator[str]:
     """The files of later versions than the one that stays, and their checksums."""
     for name in names:
         if (found := _STATE_FILE.fullmatch(_without_checksum(name))) and int(found[1]) > version:

@@ -202,3 +202,78 @@ def test_the_command(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out)["done"].endswith("/copy")
     assert main(["repair", str(checkpoint), "--query-id", "7"]) == 1 and "UUID" in capsys.readouterr().err
     assert read_or_create(str(checkpoint.with_name("copy")), lambda key: None)
+
+
+def plan_one_more(checkpoint: Path) -> None:
+    """Batch 6 is planned, and has tried to write its state in one partition."""
+    file = checkpoint.parent / "in/6.json"
+    file.touch()
+    FileStreamSourceLog(str(checkpoint / "sources/0"), CompactionConf()).add(6, (FileEntry(file.as_uri(), 1_700_000_006_000, 6),))
+    log_batch(checkpoint, 6, '{"logOffset":6}', next_watermark=None)
+    files = state_files(checkpoint, 1)
+    files.write_delta(7, [(keys_of([(0, "a", 1)]), values_of([(0, "a", 7)]))])
+    (checkpoint / "state/0/1/7.snapshot").write_bytes((checkpoint / "state/0/1/7.delta").read_bytes())
+    (checkpoint / "offsets/.5.crc").touch()
+
+
+def test_a_batch_is_passed_over(checkpoint: Path) -> None:
+    plan_one_more(checkpoint)
+    copy = mended(checkpoint, "batch 6 is passed over", skip_batch=6)
+    said = str(repair(checkpoint, skip_batch=6))
+    assert "source 0 loses 1 file: " in said and "6.json" in said and "an empty batch with this number" in said
+    assert (copy / "offsets/5").read_text() == (checkpoint / "offsets/5").read_text().replace(':5}', ':6}')
+    assert not (copy / "offsets/.5.crc").exists()
+    gone = content(checkpoint).keys() - content(copy).keys()
+    assert gone == {"offsets/.5.crc", "state/0/1/7.delta", "state/0/1/7.snapshot"}
+    report = inspect(str(copy))
+    assert report.next.batch_id == 6 and report.next.rerun
+    assert report.batches[-1].files == {"0": ()}
+
+
+@pytest.mark.parametrize(("batch", "why"), [(5, "only batch 6 is run again"), (7, "only batch 6 is run again")])
+def test_another_batch_is_not_passed_over(checkpoint: Path, batch: int, why: str) -> None:
+    plan_one_more(checkpoint)
+    with pytest.raises(RepairRefused, match=f"batch {batch} cannot be passed over: {why}"):
+        repair(checkpoint, skip_batch=batch)
+
+
+def test_a_batch_that_is_committed_is_not_passed_over(checkpoint: Path) -> None:
+    with pytest.raises(RepairRefused, match="no batch is run again by a restart"):
+        repair(checkpoint, skip_batch=LAST)
+
+
+def test_the_first_batch_is_not_passed_over(checkpoint: Path) -> None:
+    for log in ("offsets", "commits"):
+        for entry in (checkpoint / log).iterdir():
+            if entry.name != "0" or log == "commits":
+                entry.unlink()
+    shutil.rmtree(checkpoint / "state")
+    with pytest.raises(RepairRefused, match="nothing was committed before it"):
+        repair(checkpoint, skip_batch=0)
+
+
+def test_a_batch_that_the_sink_has_written_is_not_passed_over(checkpoint: Path, tmp_path: Path) -> None:
+    plan_one_more(checkpoint)
+    log = FileStreamSinkLog(str(tmp_path / "out/_spark_metadata"), CompactionConf())
+    for batch in range(7):
+        log.add(batch, (SinkFileStatus(f"file:///out/{batch}", 1, False, 1, 1, 1),))
+    with pytest.raises(RepairRefused, match="its rows are written"):
+        repair(checkpoint, skip_batch=6, sink=tmp_path / "out")
+    (tmp_path / "out/_spark_metadata/6").unlink()
+    mended(checkpoint, "batch 6 is passed over", skip_batch=6, sink=tmp_path / "out")
+
+
+def test_what_is_passed_over_of_a_source_without_files(tmp_path: Path) -> None:
+    for batch, (start, end) in enumerate([(0, 3), (3, 8)]):
+        log_batch(tmp_path / "ck", batch, f'{{"t":{{"0":{end}}}}}', f'{{"own":{start}}}', next_watermark=None if batch else 0)
+    (tmp_path / "ck/metadata").write_text(f'{{"id":"{ID}"}}')
+    costs = repair(tmp_path / "ck", skip_batch=1).mends[0].costs
+    assert costs == ('source 0 loses 5 records: t/0 3 to 8; source 1 loses what is between {"own":0} and {"own":3}; '
+                     "the sink gets an empty batch with this number")
+
+
+def test_the_command_passes_over_a_batch(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_one_more(checkpoint)
+    assert main(["repair", str(checkpoint), "--skip-batch", "6"]) == 0
+    assert capsys.readouterr().out.startswith("mend   batch 6 is passed over")
+    assert main(["repair", str(checkpoint), "--skip-batch", "5"]) == 1
