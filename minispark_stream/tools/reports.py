@@ -26,18 +26,27 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
 from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget, LimitExceeded
-from minispark_stream.lens.trace.values import as_int, as_list, as_map
+from minispark_stream.lens.trace.report import OperatorReport, ProgressReport, SourceReport
+from minispark_stream.lens.trace.shapes import fits, fitting
 from minispark_stream.tools.pasted_text import CUT_OFF, MOST_MEMORY, as_json, cut_off, objects, uncommented
 
 MOST_BYTES = 256 << 20  # of a file, after it was decompressed
 MOST_REPORTS = 10_000  # of a query; the newest are kept
 BYTES_PER_QUERY = 2000  # besides its reports
 COMPRESSED = {".zst": "zstd", ".zstd": "zstd", ".gz": "gzip", ".lz4": "lz4", ".bz2": "bz2"}
+
+
+class ListenerEvent(TypedDict, total=False):
+    """An event of a listener or of the history server."""
+
+    Event: str
+    event: str
+    exception: str | None
 
 
 @dataclass
@@ -144,13 +153,14 @@ def saved_in(values: Iterable[Any], budget: Budget) -> list[Saved]:  # (4)
         return queries[query]
 
     for value in values:
-        event = as_map(value)
-        if str(event.get("Event", event.get("event", ""))).endswith("QueryTerminatedEvent"):  # (2)
-            if isinstance(event.get("exception"), str):
-                budget.take(len(event["exception"]))
-                of(str(event.get("id"))).error = event["exception"]
+        if not fits(value, ListenerEvent):
             continue
-        report = _report(event, budget) or _report(as_map(event.get("progress")), budget)
+        if str(value.get("Event", value.get("event", ""))).endswith("QueryTerminatedEvent"):  # (2)
+            if value.get("exception") is not None:
+                budget.take(len(value["exception"]))
+                of(str(value.get("id"))).error = value["exception"]
+            continue
+        report = _report(value, budget) or _report(value.get("progress"), budget)
         if report is None:
             continue
         one = of(report["id"])
@@ -204,51 +214,44 @@ def _text_of(path: str, max_bytes: int) -> str:
 def plain(report: Mapping[str, Any]) -> dict[str, Any]:
     """A report of a running query as plain data: ids and times are text, and so are offsets."""
     values = json.loads(json.dumps(report, default=str))
-    values["sources"] = [_source(as_map(source)) for source in as_list(values.get("sources"))]
-    values["numInputRows"] = _rows_in(values)
-    return values
+    typed = fitting(values, ProgressReport)
+    return {**values, "sources": [*map(_source, typed.get("sources", ()))], "numInputRows": _rows_in(typed)}
 
 
-def _report(value: Mapping[str, Any], budget: Budget) -> dict[str, Any] | None:
-    batch_id = as_int(value.get("batchId"))
-    if batch_id is None or batch_id < 0 or not isinstance(value.get("durationMs"), Mapping):
+def _report(value: Any, budget: Budget) -> dict[str, Any] | None:
+    if not isinstance(value, Mapping) or not isinstance(value.get("durationMs"), Mapping):
+        return None
+    if not fits(value.get("batchId"), int) or value["batchId"] < 0:
         return None
     if not isinstance(value.get("sources"), list) and CUT_OFF not in value:
         return None
     with budget.lent():
         budget.take(_weight(value))  # what follows copies it
-    took = {str(name): ms for name, ms in value["durationMs"].items() if _is_number(ms)}
-    sink = as_map(value.get("sink"))
+    typed = fitting(value, ProgressReport)  # (3)
     return {
-        **value,
+        **typed,
         "id": str(value.get("id")),
         "runId": str(value.get("runId")),
-        "name": value["name"] if isinstance(value.get("name"), str) else None,
+        "name": typed.get("name"),
         "timestamp": str(value.get("timestamp")),
-        "batchId": batch_id,
-        "durationMs": took,
-        "eventTime": {str(name): str(time) for name, time in as_map(value.get("eventTime")).items()},
-        "numInputRows": _rows_in(value),
-        "stateOperators": [_operator(as_map(one)) for one in as_list(value.get("stateOperators"))],
-        "sources": [_source(as_map(one)) for one in as_list(value.get("sources"))],
-        "sink": {"description": str(sink.get("description", "unknown")), "numOutputRows": as_int(sink.get("numOutputRows"))},
+        "durationMs": {name: ms for name, ms in typed["durationMs"].items() if 0 <= ms < 2**53},
+        "eventTime": typed.get("eventTime", {}),
+        "numInputRows": _rows_in(typed),
+        "stateOperators": [*map(_operator, typed.get("stateOperators", ()))],
+        "sources": [*map(_source, typed.get("sources", ()))],
+        "sink": {"description": "unknown", "numOutputRows": None, **typed.get("sink", {})},
     }
 
 
-def _rows_in(value: Mapping[str, Any]) -> int:
+def _rows_in(report: ProgressReport) -> int:
     """The number of input rows. Reports over Spark Connect, and events, have only those of the sources."""
-    rows = as_int(value.get("numInputRows"))
-    return sum(as_int(as_map(one).get("numInputRows")) or 0 for one in as_list(value.get("sources"))) if rows is None else rows
+    rows = report.get("numInputRows")
+    return sum(source.get("numInputRows", 0) for source in report.get("sources", ())) if rows is None else rows
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and 0 <= value < 2**53
-
-
-def _source(value: Mapping[str, Any]) -> dict[str, Any]:
-    offsets = {key: _offset(value[key]) for key in ("startOffset", "endOffset", "latestOffset") if key in value}
-    described = {"description": str(value.get("description", "unknown"))}
-    return {"startOffset": None, "endOffset": None, **value, **described, **offsets}
+def _source(source: SourceReport) -> dict[str, Any]:
+    offsets = {key: _offset(value) for key, value in source.items() if key in ("startOffset", "endOffset", "latestOffset")}
+    return {"description": "unknown", "startOffset": None, "endOffset": None, **source, **offsets}
 
 
 def _offset(value: Any) -> str | None:
@@ -259,10 +262,8 @@ def _offset(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _operator(value: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {str(name): number for name, number in value.items() if as_int(number) is not None}
-    custom = {str(name): number for name, number in as_map(value.get("customMetrics")).items() if as_int(number) is not None}
+def _operator(operator: OperatorReport) -> dict[str, Any]:
     return {
-        "numRowsTotal": 0, "numRowsUpdated": 0, "numRowsDroppedByWatermark": 0, "numShufflePartitions": 0,
-        **numbers, "operatorName": str(value.get("operatorName", "an unnamed operator")), "customMetrics": custom,
+        "operatorName": "an unnamed operator", "customMetrics": {},
+        "numRowsTotal": 0, "numRowsUpdated": 0, "numRowsDroppedByWatermark": 0, "numShufflePartitions": 0, **operator,
     }

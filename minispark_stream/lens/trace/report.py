@@ -43,6 +43,7 @@ class SinkProgress(TypedDict, total=False):
 class ProgressReport(TypedDict, total=False):
     """A batch, or a trigger without one."""
 
+    name: str | None
     batchId: int
     runId: Any
     timestamp: str

@@ -2,6 +2,7 @@
 
     misfit({"batchId": "7"}, Report, "progress")     "progress.batchId must be a whole number"
     misfit({"batchId": 7, "other": []}, Report)      None: an entry may be missing, and there may be others
+    fitting({"batchId": "7", "name": "a"}, Report)   {"name": "a"}
 
 A whole number has at most 64 bits, as all of Spark's have; a number is finite.
 """
@@ -45,6 +46,18 @@ def misfit(value: Any, shape: Any, where: str) -> str | None:
 def fits(value: Any, shape: Any) -> bool:
     """Whether a value has a shape."""
     return misfit(value, shape, "") is None
+
+
+def fitting(value: Any, shape: Any) -> Any:
+    """What of a value has a shape, without the entries and elements that have not; None if it is of another kind."""
+    kind, of = get_origin(shape), get_args(shape)
+    if isinstance(value, Mapping) and (kind is Mapping or is_typeddict(shape)):
+        shapes = dict.fromkeys(value, of[1]) if kind is Mapping else _entries(shape)
+        kept = {name: fitting(one, shapes.get(name, Any)) for name, one in value.items()}
+        return {name: one for name, one in kept.items() if one is not None or fits(value[name], shapes.get(name, Any))}
+    if isinstance(value, (list, tuple)) and kind is Sequence:
+        return [one for one in (fitting(one, of[0]) for one in value) if one is not None]
+    return value if fits(value, shape) else None
 
 
 def _is(value: Any, kind: type) -> bool:

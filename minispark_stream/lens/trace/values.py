@@ -22,11 +22,6 @@ def as_map(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def as_list(value: Any) -> Sequence[Any]:
-    """`value`, or an empty sequence if it is not a list."""
-    return value if isinstance(value, (list, tuple)) else ()
-
-
 def as_int(value: Any) -> int | None:
     """A whole number of at most 64 bits, as all of Spark's are."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None

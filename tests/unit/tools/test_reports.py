@@ -110,6 +110,10 @@ def test_a_report_with_wrong_values_is_shown_as_far_as_it_goes(tmp_path: Path) -
     trace = trace_of(path)
     assert "<script>alert" not in trace.to_html(tmp_path / "a.html").read_text()
     assert "batch 0" in str(explain_output(path)) and trace.to_text()
+    ((kept,),) = (saved.reports for saved in read_saved(path))
+    assert (kept["name"], kept["durationMs"], kept["eventTime"]) == (None, {"addBatch": 7}, {"watermark": "soon"})
+    assert [one["description"] for one in kept["sources"]] == ["unknown"] and kept["sink"]["description"] == "unknown"
+    assert [(one["operatorName"], one["numRowsTotal"], one["customMetrics"]) for one in kept["stateOperators"]] == [("an unnamed operator", 0, {})]
 
 
 @pytest.mark.parametrize("text", ['{"a":' * 100_000, "{'a':" * 50_000, '{"' * 50_000, "{'" * 50_000, "{" * 100_000, "{'a': [" * 50_000])
