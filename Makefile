@@ -169,8 +169,13 @@ NOTEBOOKS := $(NBVAL) --nbval-current-env --nbval-cell-timeout=300 notebooks/[0-
 
 test: check
 
-check: lint types
+check: lint types build/spark.jsa
 	$(PYTEST) tests $(NOTEBOOKS)
+
+# Half a minute, after which each of some fifty JVMs starts with half of the processor's time.
+build/spark.jsa: .venv/.installed
+	@rm -f $@
+	@$(QUIETLY) $(BIN)/python -m tests.class_archive
 
 lint: setup
 	$(BIN)/ruff check .

@@ -59,8 +59,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart() -> None:
+    from tests import class_archive
     from tests.recorded_events import check_recorded_events
 
+    class_archive.use()
     check_recorded_events()
 
 

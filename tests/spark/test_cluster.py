@@ -32,7 +32,7 @@ folder = Path(sys.argv[1])
 confs = {
     "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 3, "spark.executor.memory": "512m", "spark.speculation": "true",
     "spark.speculation.quantile": 0.3, "spark.speculation.interval": "100ms",
-    "spark.sql.streaming.stateStore.minDeltasForSnapshot": 2,
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": 2, "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
 }
 spark = SparkSession.builder.config(map=confs).getOrCreate()
 mini = MiniSparkSession(spark)
@@ -140,7 +140,8 @@ def master(tmp_path: Path) -> Iterator[str]:
 
     def start(class_name: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{class_name}", "--host", host, "--webui-port", "0"]
-        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "512m",
+                       "SPARK_DAEMON_JAVA_OPTS": os.environ["SPARK_SUBMIT_OPTS"]}
         with (tmp_path / f"{class_name}-{host}.log").open("wb") as log:
             return subprocess.Popen([*command, *arguments], env=environment, stdout=log, stderr=log)
 

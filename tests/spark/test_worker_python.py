@@ -68,7 +68,8 @@ def environment(tmp_path):
     other.write_text("#!/bin/sh\necho 'another python3, without any package' >&2\nexit 1\n")
     other.chmod(0o755)
     java = Path(shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}") or "").resolve().parents[1]
-    return {"PATH": f"{other.parent}:/usr/bin:/bin", "JAVA_HOME": str(java), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+    of_java = {"JAVA_HOME": str(java), "SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"]}
+    return {"PATH": f"{other.parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **of_java}
 
 
 def run(environment: dict[str, str], folder: Path, *arguments: str, script: str = SCRIPT, python: str = sys.executable) -> Any:

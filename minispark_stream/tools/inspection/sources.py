@@ -90,7 +90,7 @@ def kind_of(offsets: Sequence[str | None], log: str | None) -> str:  # (1)
 
 
 def _kind(offset: str, has_log: bool) -> str:
-    match value := _value(offset):
+    match value := json_value(offset):
         case {"logOffset": _}:
             return FILES
         case {"offset": _, "timestamp": _}:
@@ -117,7 +117,7 @@ def _first_lines(files: ReadOnlyFiles, source_id: str, own_log: Sequence[LogFile
     return "" if own_log else None
 
 
-def _value(offset: str) -> Any:
+def json_value(offset: str) -> Any:
     """The JSON value of an offset; None if it is not JSON."""
     try:
         return json.loads(offset)

@@ -94,7 +94,6 @@ class Ledger:
                 for query_id, query in self._queries.items() for one in _all(query)
             ]
 
-
     def _running(self, query_id: str, name: str | None) -> _Query:
         """What is known of a query that runs; it may have been started before anybody listened."""
         query = self._queries.pop(query_id, None) or _Query("")

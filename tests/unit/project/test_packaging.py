@@ -107,7 +107,7 @@ def test_ci_runs_what_the_readme_tells_a_developer_to_run():
     assert "make test" in (ROOT / "README.md").read_text()
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(r"^test: check$", makefile, re.M)
-    assert re.search(r"^check: lint types\n\t\$\(PYTEST\) tests \$\(NOTEBOOKS\)$", makefile, re.M)
+    assert re.search(r"^check: lint types build/spark.jsa\n\t\$\(PYTEST\) tests \$\(NOTEBOOKS\)$", makefile, re.M)
 
 
 def test_the_console_command_is_the_module():

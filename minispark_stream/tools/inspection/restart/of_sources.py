@@ -15,10 +15,8 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import (
     CompactionConf,
@@ -32,7 +30,7 @@ from minispark_stream.tools.inspection.contents import FIRST, Reasons, Refusal, 
 from minispark_stream.tools.inspection.logs import Logs
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.restart.of_logs import stray_numbers, unreadable
-from minispark_stream.tools.inspection.sources import FILES, KAFKA, NUMBER, RATE, RATE_MICRO_BATCH
+from minispark_stream.tools.inspection.sources import FILES, KAFKA, NUMBER, RATE, RATE_MICRO_BATCH, json_value
 
 MOST_ENTRIES = 10_000  # of a file source's log, in one batch: a forged offset may be far away
 _WORDS = {RATE_MICRO_BATCH: "No usable value for", KAFKA: "Expected e.g.", RATE: "", NUMBER: ""}
@@ -58,7 +56,7 @@ def of_offsets(logs: Logs, sources: Sequence[SourceLog]) -> Reasons:
         for batch_id, offset in [(last - 1, found[0]), (last, found[1])][0 if again else 1:]:
             if offset is not None and not _fits(source.kind, offset):  # (3)
                 says = f"source {source.source_id} cannot parse its offset"
-                message = _WORDS.get(source.kind, "") if _value(offset) is not None else ""
+                message = _WORDS.get(source.kind, "") if json_value(offset) is not None else ""
                 yield Refusal(FIRST, f"offsets/{batch_id}", says, message=message)
 
 
@@ -111,7 +109,7 @@ def _files(source: SourceLog, last: int, before: str | None, end: str | None) ->
     for batch_id, offset in ((last - 1, before), (last, end)):
         if offset is not None and log_offset(offset) is None:
             says = f"source {source.source_id} cannot parse its offset"
-            value = _value(offset)
+            value = json_value(offset)
             is_other = isinstance(value, dict) and not isinstance(value.get("logOffset"), int)
             message = "No usable value for logOffset" if is_other else ""
             yield Refusal(FIRST, f"offsets/{batch_id}", says, message=message)
@@ -129,15 +127,8 @@ def _files(source: SourceLog, last: int, before: str | None, end: str | None) ->
         yield Refusal(FIRST, f"sources/{source.source_id}", says, message=message)
 
 
-def _value(offset: str) -> Any:
-    try:
-        return json.loads(offset)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _fits(kind: str, offset: str) -> bool:
-    value = _value(offset)
+    value = json_value(offset)
     if kind == RATE_MICRO_BATCH:
         return isinstance(value, dict) and all(isinstance(value.get(name), (int, float)) for name in ("offset", "timestamp"))
     if kind == KAFKA:

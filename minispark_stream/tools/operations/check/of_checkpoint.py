@@ -37,7 +37,6 @@ from minispark_stream.tools.operations.check.rules import difference
 
 AGGREGATIONS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
 GETS_ROWS_TWICE = ("ForeachBatchSink", "ForeachSink", "ConsoleSink", "KafkaSink")
-SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 FREE_CONFS = {  # what they change is how, when or for how long something is written, and not what
     f"spark.sql.streaming.{name}" for name in (
         "noDataMicroBatches.enabled", "minBatchesToRetain", "stateStore.rocksdb.changelogCheckpointing.enabled",
