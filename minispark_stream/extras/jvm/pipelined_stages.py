@@ -7,7 +7,7 @@ Models: nothing of Spark.
     with_partition(session, rows, keys, 3)    the rows of a physical plan, and pmod(hash(keys), 3)
     with_number(session, rows, expr_id)       the rows of a physical plan, and a number that each has for itself
     row_by_row(session, node, number, ...)    an aggregation that emits a group when the next one begins
-    with_way_back(session, rows, at)          the rows of a physical plan, with what comes back from its end in a control row
+    with_way_back(session, rows, at)          the rows of a physical plan, and a control row for what comes back from its end
     empty_partitions(session, 3)              an RDD of 3 partitions without rows
     together(session, [rdd, rdd])             the partitions of both as those of one RDD
     free_slots(session)                       how many tasks can start now
@@ -24,6 +24,8 @@ from pyspark.sql.types import StructType
 from minispark_stream.engine.jvm import control_rows, expressions, physical, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.jvm.state_rdd import PlannedTask
+
+COMES_BACK = "comes back"  # in the column of the control rows: of this row of data, a copy is to come back
 
 
 class RowsOfTask:
@@ -113,15 +115,26 @@ def with_way_back(session: SparkSession, merged: JavaObject, at: int) -> JavaObj
     """The rows of a physical plan, in which the column `at`, that of the control rows, has also what comes back from its end.
 
     It becomes null for a row of data, and a struct for others: what it was, and a struct of all columns but this and the next.
+    A row that says `COMES_BACK` becomes one row of data, and one of the others.
     """
-    columns = scala.items(merged.output())
-    struct = scala.companion(session, "CreateStruct")
+    columns, literal = scala.items(merged.output()), scala.java_class(session, "Literal")
+    struct, array = scala.companion(session, "CreateStruct"), scala.java_class(session, "CreateArray")
     comes_back = struct.apply(scala.seq(session, [*columns[:at], *columns[at + 2:]]))
     both = struct.apply(scala.seq(session, [columns[at], comes_back]))
-    null = scala.java_class(session, "Literal")(None, both.dataType())
-    value = scala.java_class(session, "If")(control_rows.is_data(session, columns[at]), null, both)
-    columns[at] = expressions.alias(session, value, columns[at].name())
-    return physical.projected(session, merged, scala.seq(session, columns))
+    null = literal(None, both.dataType())
+
+    def chosen(condition: JavaObject, then: list[JavaObject], otherwise: JavaObject) -> JavaObject:
+        return scala.java_class(session, "If")(condition, array(scala.seq(session, then), True), otherwise)
+
+    marked = scala.java_class(session, "EqualTo")(columns[at], scala.companion(session, "Literal").apply(COMES_BACK))
+    one = array(scala.seq(session, [both]), True)
+    controls = chosen(control_rows.is_data(session, columns[at]), [null], chosen(marked, [null, both], one))
+    explode = scala.java_class(session, "Explode")(controls)
+    control = expressions.new_attributes(session, explode.elementSchema())
+    others = scala.seq(session, [*columns[:at], *columns[at + 1:]])
+    rows = scala.java_class(session, "GenerateExec")(explode, others, False, control, merged)
+    columns[at] = expressions.alias(session, control.head(), columns[at].name())
+    return physical.projected(session, rows, scala.seq(session, columns))
 
 
 def empty_partitions(session: SparkSession, partitions: int) -> JavaObject:

@@ -9,7 +9,8 @@ from worker to worker:
 2. A sending task asks the driver until all receivers are known, and opens a connection to each (extras/rpc.py, which proves
    to each other that both know the secret of the query).
 3. A message is an Arrow batch without its schema, and is answered when the receiver has put it into its queue. If the queue
-   is full, the answer waits, and with it the sender, the pipe that fills the sender, and the reader of the source.
+   is full, the answer waits, and with it the sender, the pipe that fills the sender, and the reader of the source. What waits
+   in the queue is taken out together.
 4. When a sender has seen the last row of its batch, it says so. A receiver that has heard this of all senders has seen
    everything, and ends.
 
@@ -128,7 +129,7 @@ class WayBack:
 
 
 class Receiver:
-    """The rows of one partition, from `senders` tasks. `names` are those of the rows that came last."""
+    """The rows of one partition, from `senders` tasks. `names` are those of the rows that were taken last."""
 
     def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int, senders: int, schema: pa.Schema):
         self._schema, self._running, self.names = schema, senders, tuple[str, ...]()
@@ -142,15 +143,16 @@ class Receiver:
         driver.ask(Listening(operator_id, partition, self._endpoint.ref, self._way_back.ref))
         driver.close()
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The rows as they come, until all senders have ended."""
+    def __iter__(self) -> Iterator[pa.RecordBatch]:  # (3)
+        """The rows as they come, those that wait together, until all senders have ended."""
         while self._running:
-            message = self._queue.get()
-            if message.rows is None:
-                self._running -= 1
-            else:
-                self.names = message.names
-                yield pa.ipc.read_record_batch(message.rows, self._schema)
+            messages = [self._queue.get()]
+            messages += (self._queue.get_nowait() for _ in range(self._queue.qsize()))  # nobody else takes any
+            of_rows = [one for one in messages if one.rows is not None]
+            self._running -= len(messages) - len(of_rows)
+            if of_rows:
+                self.names = tuple(dict.fromkeys(name for one in of_rows for name in one.names))
+                yield pa.concat_batches([pa.ipc.read_record_batch(one.rows, self._schema) for one in of_rows])
 
     def merged(self, number: int) -> Iterator[pa.RecordBatch]:
         """Wait for so many rows that come back."""

@@ -45,6 +45,17 @@ def test_rows_of_all_senders_arrive(switchboard: Switchboard) -> None:
         receiver.close()
 
 
+def test_rows_that_wait_are_received_together(switchboard: Switchboard) -> None:
+    """So are the names of their readings; the end may wait with them."""
+    receiver = Receiver(switchboard.ref, 0, 0, 1, SCHEMA)
+    sender = Sender(switchboard.ref, 0, 1)
+    sender.send(0, rows("a", "b"), ["0.0.1"])
+    sender.send(0, rows("c"), ["0.0.1", "0.0.2"])
+    sender.end()
+    assert [(batch.column(0).to_pylist(), receiver.names) for batch in receiver] == [(["a", "b", "c"], ("0.0.1", "0.0.2"))]
+    receiver.close()
+
+
 def test_a_sender_waits_for_receivers_and_for_room(switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits until all receivers listen, and while the queue of one is full."""
     monkeypatch.setattr(channel, "_QUEUE_SIZE", 2)
