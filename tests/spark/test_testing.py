@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -196,6 +198,19 @@ def test_the_plugin_runs_a_test_on_the_engine_that_is_asked_for(spark: SparkSess
     )
     options = ["-q", "-p", "minispark_stream.tools.testing.plugin", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--import-mode=importlib"]
     assert pytest.main([*options, "--stream-engine", "both", "--stream-seed", "7", str(tmp_path)]) == 0
+
+
+def test_no_progress_bar_is_in_the_midst_of_what_pytest_prints(tmp_path: Path) -> None:
+    """In a process of its own, whose Spark is that of the plugin. Spark draws a bar for a stage of more than half a second."""
+    (tmp_path / "test_it.py").write_text(
+        "import time\n"
+        "def test_it(spark):\n"
+        "    assert spark.sparkContext.parallelize([1, 2], 2).map(lambda x: time.sleep(3)).count() == 2\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "minispark_stream.tools.testing.plugin", "-p", "no:cacheprovider"]
+    ran = subprocess.run([*command, "--rootdir", str(tmp_path), str(tmp_path)], capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    assert ran.returncode == 0 and "1 passed" in ran.stdout
+    assert "[Stage" not in ran.stdout + ran.stderr
 
 
 def test_a_failure_shows_the_line_of_the_test(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

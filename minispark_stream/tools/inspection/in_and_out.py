@@ -3,8 +3,8 @@
 1. A report has the rows that were read and those that the sink took. A reader of files applies filters itself, and Spark does
    not count what it leaves out; it counts a row again whenever foreachBatch reads the batch. Without a report, the logs of the
    checkpoint say which batches have run.
-2. A source says up to where it has read, and up to where there is data. The folders of files say which of them were not read
-   (unread_files.py).
+2. A source says up to where it has read, and up to where there is data; of Kafka, also how many records are between. The
+   folders of files say which of them were not read (unread_files.py).
 3. An operator counts the rows that it drops because they are late.
 
     batches    batches 0 to 3: 7 rows in, rows out: 0; output mode append
@@ -15,12 +15,14 @@ Differs from Spark: Spark has no such answer; everything comes from its reports 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from minispark_stream.engine.times import iso_ms
 from minispark_stream.lens.view.words import delay_words, duration_words, number, offset_words, plural, short, time_words
 from minispark_stream.tools.inspection.asked import Asked
+from minispark_stream.tools.inspection.offset_meaning import records_behind
 from minispark_stream.tools.inspection.plan_text import folders, removing
 from minispark_stream.tools.inspection.unread_files import unread
 from minispark_stream.tools.pasted_text import CUT_OFF
@@ -79,9 +81,20 @@ def _reported(asked: Asked, batches: Sequence[Mapping[str, Any]]) -> Iterator[tu
         end, latest = source.get("endOffset"), source.get("latestOffset")
         if latest not in (None, "null", end):
             name = short(str(source.get("description")))
-            yield "not read yet", f"{name}: read up to {offset_words(end)}, but there is data up to {offset_words(latest)}"
+            behind = records_behind(_parsed(end), _parsed(latest))
+            records = "" if behind is None else f", {plural(behind, 'record')} more"
+            says = f"read up to {offset_words(end)}, but there is data up to {offset_words(latest)}"
+            yield "not read yet", f"{name}: {says}{records}"
     if rows_in == 0:
         yield "no input", _no_row(asked, batches, by_function)
+
+
+def _parsed(offset: Any) -> Any:
+    """An offset as JSON says it; a report has it as a value, or as a text."""
+    try:
+        return json.loads(offset) if isinstance(offset, str) else offset
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_idle(progress: Sequence[Mapping[str, Any]]) -> bool:

@@ -9,6 +9,7 @@
 2. An offset of Delta names the version that comes next, and the last file of it that has been read. Before the first file, and
    around a change of the schema, the number is below 0. `isStartingVersion` says that the version is the table as it was when
    the query began, whose files all count as new.
+3. How far a batch is behind: the records between its end and the newest offset of each partition, which a report has.
 
 Models: nothing of Spark.
 Shown by tests/unit/tools/inspection/test_inspect_sources.py.
@@ -82,3 +83,16 @@ def _of_delta(version: int, index: int, is_start: bool) -> str:  # (2)
     if index in (-20, -19):
         return f"up to a change of the schema in version {version}"
     return f"nothing yet of {whose}".rstrip(",") if is_start else f"all of the versions before {version}"
+
+
+def records_behind(end: Any, latest: Any) -> int | None:  # (3)
+    """How many records are after the end of a batch; None if the offsets are of another form."""
+    if not isinstance(end, Mapping) or not isinstance(latest, Mapping):
+        return None
+    read, newest = _numbers(end), _numbers(latest)
+    return sum(max(0, offset - read.get(name, 0)) for name, offset in newest.items()) if newest else None
+
+
+def _numbers(offset: Mapping[str, Any]) -> dict[str, int]:
+    found = _partitions({topic: of for topic, of in offset.items() if isinstance(of, Mapping)})
+    return {name: last for name, last in found if isinstance(last, int)}

@@ -23,6 +23,7 @@ from typing import Any
 
 from minispark_stream.engine.gauges import gauges
 from minispark_stream.engine.times import iso_ms
+from minispark_stream.tools.inspection.offset_meaning import records_behind
 from minispark_stream.tools.monitoring.families import Sample
 
 SeriesKey = tuple[str, tuple[str, ...]]  # name and labels
@@ -150,17 +151,6 @@ def counts_of(report: Mapping[str, Any]) -> Iterator[Sample]:
     for labels, operator in _operators(report):
         for name, in_report in names.items():
             yield from _samples(name, [(labels, operator.get(in_report))])
-
-
-def records_behind(end: Any, latest: Any) -> float | None:
-    """How many records are after the end of a batch, where offsets are counted by topic and partition, as in Kafka."""
-    if not isinstance(end, Mapping) or not isinstance(latest, Mapping):
-        return None
-    pairs = [
-        (_number(offset), _number(_map(end.get(topic)).get(partition)) or 0)
-        for topic, partitions in latest.items() for partition, offset in _map(partitions).items()
-    ]
-    return sum(max(0, newest - read) for newest, read in pairs if newest is not None) if pairs else None
 
 
 def _operators(report: Mapping[str, Any]) -> list[tuple[tuple[str, str], Mapping[str, Any]]]:

@@ -161,6 +161,22 @@ def avro(kind: DataType, row: bytes) -> Callable[[Path], None]:
     return write
 
 
+def families(tail: bytes) -> Callable[[Path], None]:
+    """Writes a checkpoint whose file of column families ends with this."""
+
+    def write(folder: Path) -> None:
+        rocksdb_checkpoint(folder)
+        for old in (folder / "state/1/_stateSchema").glob("*/*"):
+            old.write_bytes(b"\0\2v3" + tail)
+
+    return write
+
+
+def chunks(count: int) -> bytes:
+    """A name of a family, and a schema in so many pieces without a character."""
+    return struct.pack(">i", 1) + b"\0\1d" + bytes(2) + struct.pack(">i", count) + bytes(2 * count)
+
+
 def rocksdb_zip(folder: Path, data: bytes) -> None:
     rocksdb_checkpoint(folder)
     for name in ("state/0/0/2.zip", "state/1/0/2.zip"):
@@ -297,6 +313,24 @@ BOMBS: dict[str, Callable[[Path], None]] = {
     "source, gigabytes": gigabytes("sources/0/9.compact"),
     "source of another kind": bytes_of("sources/1/0", lambda: bytes(15 * MB)),
     "operator metadata": bytes_of("state/0/_metadata/metadata", lambda: V1 + b'{"a":[' + b"{}," * 4_000_000 + b"0]}"),
+    "operator metadata, second version": bytes_of(
+        "state/1/_metadata/v2/9", lambda: b'v2\n{"a":[' + b"{}," * 4_000_000 + b"0]}", rocksdb_checkpoint
+    ),
+    "column families, a schema in pieces": families(chunks(7_000_000)),
+    "column families, names": families(struct.pack(">i", 500_000) + (b"\0\1d" + bytes(2)) * 3_000_000),
+    "column families, a schema that is JSON": families(
+        struct.pack(">i", 1) + b"\0\1d" + bytes(2) + struct.pack(">i", 200) + (b"\xff\xff" + b"[]," * 21_845) * 200
+    ),
+    "offsets, named sources": bytes_of(
+        "offsets/3", lambda: b'v2\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{},"sourceMetadataInfo":{}}\n'
+        + b"\n".join(b"s%d:-" % i for i in range(900_000))
+    ),
+    "commits, ids of versions": bytes_of(
+        "commits/2", lambda: b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[' + b'["a"],' * 2_000_000 + b'["a"]]}}'
+    ),
+    "schema, a nested type": bytes_of(
+        "state/0/0/_metadata/schema", lambda: b"\0\2v2" + struct.pack(">i", 200) + (b"\xff\xff" + (b'{"type":' * 8192)[:65535]) * 200
+    ),
     "schema": bytes_of("state/0/0/_metadata/schema", lambda: b"\0\2v1" + (b"\xff\xff" + b'{"a":[' + b"{}," * 21_843) * 100),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -380,3 +381,12 @@ def test_what_waits_for_new_rows_in_real_time_mode(monkeypatch: Any) -> None:
     monkeypatch.setattr(why_no_output, "held_by", lambda _: [Held(dedupe, 1, None, NOON, "k=a")])
     found = dict(explain(Asked(empty, [report(3, 5)], "update", real_time_ms=5000)).lines)
     assert found["waits for"].startswith("a row with a new key: it is emitted when it comes")
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_distance_to_the_newest_record_of_kafka_is_said(as_text: bool) -> None:
+    end, latest = {"t": {"0": 9, "1": 4}}, {"t": {"0": 1009, "1": 4, "2": 5}}
+    offsets = [json.dumps(one) if as_text else one for one in (end, latest)]
+    source = {"description": "KafkaV2[Subscribe[t]]", "startOffset": None, "endOffset": offsets[0], "latestOffset": offsets[1]}
+    said = dict(explain_output([report(3, 1, 1, sources=[source])]).lines)["not read yet"]
+    assert said.endswith(", 1005 records more")

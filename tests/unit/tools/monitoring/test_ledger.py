@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from minispark_stream.tools.inspection.offset_meaning import records_behind
 from minispark_stream.tools.monitoring.families import FAMILIES, OF_QUERY, SPARKS_OWN, Sample
-from minispark_stream.tools.monitoring.ledger import Ledger, counts_of, gauges_of, records_behind
+from minispark_stream.tools.monitoring.ledger import Ledger, counts_of, gauges_of
 
 REPORT: dict[str, Any] = json.loads("""{
     "id": "q", "runId": "r", "name": "counts", "timestamp": "2024-01-01T12:10:00.000Z", "batchId": 7, "numInputRows": 5,

@@ -287,7 +287,7 @@ def state_of(path: Path) -> str:
 REFUSES = "STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 
 
-@pytest.mark.parametrize("how", ["in place", "copy"])
+@pytest.mark.parametrize("how", ["in place", "copy", "copy with another id"])
 def test_a_kill_at_any_file_operation(
     checkpoint: Path, sink: Path, tmp_path: Path, kill_at: Callable[..., int], how: str
 ) -> None:
@@ -304,7 +304,7 @@ def test_a_kill_at_any_file_operation(
         for left in ("copy", "backup", "copy.partial"):
             shutil.rmtree(tmp_path / left, ignore_errors=True)
         target = checkpoint if how == "in place" else tmp_path / "copy"
-        where: dict[str, Any] = {"in_place": True, "backup": tmp_path / "backup"} if how == "in place" else {"to": target}
+        where: dict[str, Any] = {"in_place": True, "backup": tmp_path / "backup"} if how == "in place" else {"to": target, "new_id": how != "copy"}
         kill_at(n)
         try:
             rollback(checkpoint, 3, sink=sink, **where)
@@ -324,6 +324,7 @@ def test_a_kill_at_any_file_operation(
             assert content(tmp_path / "backup").items() >= original.items()
         result = {**content(target), **{f"sink/{name}": data for name, data in content(sink).items()}}
         result = {name: data for name, data in result.items() if name not in (SET_ASIDE, ".metadata.crc")}
+        assert (result["metadata"] != original["metadata"]) == (how == "copy with another id")
         right = right or result
         assert {n for n in result if not n.startswith("_spark_metadata")} == {n for n in right if not n.startswith("_spark_metadata")}
         assert state_of(target) == "batch 4"
