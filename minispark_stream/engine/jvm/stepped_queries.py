@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from minispark_stream.engine.jvm import scala
@@ -81,6 +82,11 @@ def start_by_clock(writer: DataStreamWriter, clock: Any, checkpoint: str) -> tup
         catalog_table=none,
     )
     return StreamingQuery(query), java_clock
+
+
+def plan_text(df: DataFrame) -> str:
+    """The plan of a query as Spark has analysed it."""
+    return str(df._jdf.queryExecution().analyzed())
 
 
 def last_progress(query: StreamingQuery) -> Mapping[str, Any] | None:

@@ -21,8 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.commit_log import CommitLog
-from minispark_stream.engine.jvm import plans
-from minispark_stream.engine.jvm.stepped_queries import last_progress, start_by_clock
+from minispark_stream.engine.jvm.stepped_queries import last_progress, plan_text, start_by_clock
 from minispark_stream.engine.spark_versions import spark_of
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.tools.compare.prepared import confs_set
@@ -119,7 +118,7 @@ class DrivenQuery:
                 given = [str(self.input)] if inputs.takes_folder else []
                 df: Any = build(self._session, *given, **inputs.frames(self._session, self.input))
                 check_is_query(df, build)
-                self.schema, self.plan = df.schema, str(plans.analyzed(df))
+                self.schema, self.plan = df.schema, plan_text(df)
                 writer = df.writeStream.outputMode(self.output_mode).trigger(processingTime=TRIGGER).foreachBatch(self._keep)
                 if self.engine == "spark":
                     self.query, self._java_clock = start_by_clock(writer, self.clock, str(self.checkpoint))
