@@ -10,9 +10,9 @@ Models: the record format of HDFSBackedStateStoreProvider (About state: delta an
 
 2. With `rowChecksum.enabled`, the value of a put is preceded by the CRC32C of key and value (i32, little-endian, part of the
    value's length), and the key of a remove by the CRC32C of the key.
-3. Rows in a table (engine/checkpointing/unsafe_row/rows.py) are written all at once, without a loop. Reading is as fast where
-   many records in succession have keys of one size and values of one size, so a large table is written in the order of the
-   sizes of its keys.
+3. Many rows in a table (engine/checkpointing/unsafe_row/rows.py) are written all at once, without a loop. Reading is as fast
+   where many records in succession have keys of one size and values of one size, so a large table is written in the order of
+   the sizes of its keys.
 
     put a -> 1, remove b     00000001 61 00000001 31 | 00000001 62 ffffffff | ffffffff
 
@@ -37,6 +37,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 Pair = tuple[bytes, "bytes | None"]  # a key and its new value; None: the key is removed
 Change = tuple[Sequence[bytes], "Sequence[bytes | None]"]  # the keys and the values of many such pairs
 
+FEW = 8  # so many records are written as quickly one by one
 ALIKE = 1_000  # this many records with the same sizes in succession are worth a table
 _END = b"\xff\xff\xff\xff"
 _length = struct.Struct(">i")
@@ -65,7 +66,7 @@ def encode_records(changes: Iterable[Change], checksum: bool = False) -> bytes:
     for keys, values in changes:
         if checksum:  # (2)
             keys, values = _with_checksum(keys, values)
-        if (tables := _tables(keys, values)) is not None:
+        if len(keys) > FEW and (tables := _tables(keys, values)) is not None:
             out += tables
             continue
         records: list[bytes] = [b""] * (4 * len(keys))  # (1)

@@ -420,7 +420,7 @@ def test_confs_are_read_under_sparks_names() -> None:
 
 # --- files: records, checksums, damage -----------------------------------------------------------------------------
 
-PAIRS = st.lists(st.tuples(st.binary(max_size=9), st.none() | st.binary(max_size=9)), max_size=8)
+PAIRS = st.lists(st.tuples(st.binary(max_size=9), st.none() | st.binary(max_size=9)), max_size=16)
 
 
 @settings(max_examples=100, deadline=None)
