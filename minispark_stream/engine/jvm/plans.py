@@ -137,10 +137,19 @@ def count_rdd(session: SparkSession, rows: JavaObject) -> int:
     Before a job starts, Spark reads the class in which its closure was written, to find out what the closure needs. That of
     `RDD.count` is RDD itself, and to read it takes 6 ms; that of `countAsync` is a small one.
     """
-    actions = scala.java_class(session, "RDD").rddToAsyncRDDActions(rows, internal_rows(session))
+    return counted(session, start_to_count(session, rows))
+
+
+def start_to_count(session: SparkSession, rows: JavaObject) -> JavaObject:
+    """Start the job of `count_rdd`; it `isCompleted()` or not."""
+    return scala.java_class(session, "RDD").rddToAsyncRDDActions(rows, internal_rows(session)).countAsync()
+
+
+def counted(session: SparkSession, job: JavaObject) -> int:
+    """Wait for such a job."""
     forever = scala.companion(session, "scala.concurrent.duration.Duration").Inf()
-    counted = scala.java_class(session, "ThreadUtils").awaitReady(actions.countAsync(), forever)
-    return int(counted.value().get().get())  # the job's own error, which `counted.get()` would wrap
+    scala.java_class(session, "ThreadUtils").awaitReady(job, forever)
+    return int(job.value().get().get())  # the job's own error, which `job.get()` would wrap
 
 
 def collect_rows(df: DataFrame) -> JavaObject:

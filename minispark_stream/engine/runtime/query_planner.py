@@ -8,7 +8,8 @@ Models: the `logicalPlan` of MicroBatchExecution, and the checks that Incrementa
    first batch.
 2. `StateOfRun` says how the state is laid out: the number of its partitions and the confs of the stores.
 3. In the first batch of a run, the operators and the schemas of their state are compared with those of the checkpoint.
-4. `plan` makes the plan of one batch, an IncrementalExecution.
+4. `plan` makes the plan of one batch, an IncrementalExecution. A plan of the batch that was made ahead is taken, if it would be
+   the same.
 
 Differs from Spark: if a partition was not written, the query's error is STATE_STORE_COMMIT_VALIDATION_FAILED itself;
 Spark's error says only that an exception was thrown in awaitResult, and has STATE_STORE_COMMIT_VALIDATION_FAILED as its
@@ -19,7 +20,7 @@ Shown by tests/spark/test_differences.py::test_what_an_error_tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from pyspark.accumulators import Accumulator
@@ -95,6 +96,7 @@ class QueryPlanner:
         # By the sources that have new rows: the template, and the batch for which it was made; of many, the newest.
         self._compiled: dict[frozenset[int], tuple[int, Template]] = {}
         self._state: StateOfRun | None = None
+        self._ahead: IncrementalExecution | None = None
 
     def over(self, analyzed: JavaObject, new_execution: NewExecution) -> QueryPlanner:
         """The planner of another plan in the same run, after which this one is not needed any more."""
@@ -179,8 +181,19 @@ class QueryPlanner:
     ) -> IncrementalExecution:
         """The plan of one batch, which touches no state."""
         template = self.template(context, new_data)
-        batch, _ = self._batch(context, template)
-        return self._new_execution(template, batch, new_data)
+        batch, state = self._batch(context, template)
+        for accumulator in state.accumulators.values():
+            accumulator.value = []
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead.template is not template or ahead.new_data != new_data:
+            return self._new_execution(template, batch, new_data)
+        ahead.batch = replace(batch, executed=ahead.batch.executed, of_inputs=ahead.batch.of_inputs)
+        return ahead
+
+    def plan_ahead(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> None:
+        """Plan a batch while another one runs. Its tasks must learn from elsewhere what is not known yet."""
+        template = self.template(context, new_data)
+        self._ahead = self._new_execution(template, self._batch(context, template)[0], new_data)
 
     def check(self, context: MicroBatchExecutionContext) -> Mapping[int, StateVariables]:
         """Refuse what the first batch of a run would refuse before it reads, if every source had new rows for it.
@@ -202,7 +215,6 @@ class QueryPlanner:
         for operator in template.operators:
             if operator.operator_id not in state.accumulators:
                 state.accumulators[operator.operator_id] = self.session.sparkContext.accumulator([], Reports())
-            state.accumulators[operator.operator_id].value = []
         return BatchContext(
             session=self.session,
             batch_id=context.batch_id,

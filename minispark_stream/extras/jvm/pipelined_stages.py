@@ -2,7 +2,7 @@
 
 Models: nothing of Spark.
 
-    RowsOfTask(session, schema).of(task, 3)   the rows that a task emits in each of 3 partitions, planned once
+    rows_of_task(session, schema, task, 3)    the rows that a task emits in each of 3 partitions
     PlannedOnce(session, frame)               a plan over an RDD, planned once, then put over the RDD of each batch
     with_partition(session, rows, keys, 3)    the rows of a physical plan, and pmod(hash(keys), 3)
     with_number(session, rows, expr_id)       the rows of a physical plan, and a number that each has for itself
@@ -28,26 +28,14 @@ from minispark_stream.engine.jvm.state_rdd import PlannedTask
 COMES_BACK = "comes back"  # in the column of the control rows: of this row of data, a copy is to come back
 
 
-class RowsOfTask:
-    """The rows of a task that is given the number of its partition; `schema` is theirs."""
-
-    def __init__(self, session: SparkSession, schema: StructType):
-        self._session, self._schema = session, schema
-        self._planned: dict[int, tuple[PlannedTask, JavaObject, JavaObject]] = {}  # by the number of partitions
-
-    def of(self, task: Any, partitions: int) -> DataFrame:
-        """The rows of a batch."""
-        if partitions not in self._planned:
-            self._planned[partitions] = self._plan(partitions)
-        planned, numbers, schema = self._planned[partitions]
-        return plans.rdd_frame(self._session, planned.over(numbers, task).execute(), schema)
-
-    def _plan(self, partitions: int) -> tuple[PlannedTask, JavaObject, JavaObject]:
-        numbers = self._session.range(0, partitions, 1, partitions)
-        [node, *_] = physical.chain(physical.spark_plan(numbers.mapInArrow(_no_task, self._schema)))
-        plan = physical.executable(numbers)
-        scan = physical.scan(self._session, plan.execute(), plan.output())
-        return PlannedTask(self._session, node, self._schema), scan, expressions.java_schema(self._session, self._schema)
+def rows_of_task(session: SparkSession, schema: StructType, task: Any, partitions: int) -> DataFrame:
+    """The rows that a task emits, which is given the number of its partition; `schema` is theirs."""
+    numbers = session.range(0, partitions, 1, partitions)
+    [node, *_] = physical.chain(physical.spark_plan(numbers.mapInArrow(_no_task, schema)))
+    plan = physical.executable(numbers)
+    scan = physical.scan(session, plan.execute(), plan.output())
+    rows = PlannedTask(session, node, schema).over(scan, task)
+    return plans.rdd_frame(session, rows.execute(), expressions.java_schema(session, schema))
 
 
 def _no_task(batches: Any) -> Any:

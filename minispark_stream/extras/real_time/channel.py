@@ -20,6 +20,9 @@ from worker to worker:
     sender 0    a c   ->  receiver 0     a c e, then end, end
     sender 1    b e   ->  receiver 1     b, then end, end
 
+6. When the query is stopped, the readers end, and so do the senders. Before a sender says so, it asks the driver whether the
+   batch is over. If it was cut off instead, its receivers do not commit.
+
 A sender that dies does not say that it has ended, so its receivers do not end either. Its task has failed, and with it the job:
 Spark ends the other tasks.
 
@@ -63,11 +66,20 @@ class WhoListens:
 
 
 @dataclass(frozen=True)
+class IsCutOff:
+    """A sender that has seen its last row asks whether the query has been stopped."""
+
+
+@dataclass(frozen=True)
 class Message:
-    """Rows, or None: the end; and the names of their readings (ways.py). The answer is None."""
+    """Rows, or None: the end, which may be that of a batch that was cut off; and the names of their readings (ways.py).
+
+    The answer is None.
+    """
 
     rows: pa.Buffer | None
     names: tuple[str, ...] = ()
+    is_cut_off: bool = False
 
 
 class Switchboard:
@@ -75,6 +87,7 @@ class Switchboard:
 
     def __init__(self, host: str):
         self._receivers: dict[int, dict[int, Listening]] = {}
+        self._is_cut_off = False
         self._endpoint = RpcEndpoint(host, self._answer)
         self.ref = self._endpoint.ref
 
@@ -82,10 +95,15 @@ class Switchboard:
         """Another batch begins, with other receivers."""
         self._receivers = {}
 
+    def cut_off(self) -> None:  # (6)
+        self._is_cut_off = True
+
     def stop(self) -> None:
         self._endpoint.stop()
 
-    def _answer(self, message: Listening | WhoListens) -> dict[int, Listening] | None:
+    def _answer(self, message: Listening | WhoListens | IsCutOff) -> dict[int, Listening] | bool | None:
+        if isinstance(message, IsCutOff):
+            return self._is_cut_off
         receivers = self._receivers.setdefault(message.operator_id, {})
         if isinstance(message, WhoListens):
             return dict(receivers)
@@ -97,20 +115,19 @@ class Sender:
     """(2) The connections of a task to the receivers of an operator. Raises OSError, EOFError: the driver has ended."""
 
     def __init__(self, switchboard: RpcEndpointRef, operator_id: int, receivers: int):
-        driver = switchboard.connect()
-        try:
-            while len(found := driver.ask(WhoListens(operator_id))) < receivers:
-                time.sleep(_LOOK_AGAIN_S)
-        finally:
-            driver.close()
+        self._driver = switchboard.connect()
+        while len(found := self._driver.ask(WhoListens(operator_id))) < receivers:
+            time.sleep(_LOOK_AGAIN_S)
         self._receivers = {partition: one.at.connect() for partition, one in found.items()}
 
     def send(self, partition: int, rows: pa.RecordBatch, names: Iterable[str] = ()) -> None:  # (3)
         self._receivers[partition].ask(Message(rows.serialize(), tuple(names)))
 
     def end(self) -> None:  # (4)
+        is_cut_off = self._driver.ask(IsCutOff())  # (6)
+        self._driver.close()
         for receiver in self._receivers.values():
-            receiver.ask(Message(None))
+            receiver.ask(Message(None, is_cut_off=is_cut_off))
             receiver.close()
 
 
@@ -133,6 +150,7 @@ class Receiver:
 
     def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int, senders: int, schema: pa.Schema):
         self._schema, self._running, self.names = schema, senders, tuple[str, ...]()
+        self.is_cut_off = False  # known at the end
         self._queue: queue.Queue[Message] = queue.Queue(_QUEUE_SIZE)
         self._merged: queue.SimpleQueue[pa.RecordBatch] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -150,6 +168,7 @@ class Receiver:
             messages += (self._queue.get_nowait() for _ in range(self._queue.qsize()))  # nobody else takes any
             of_rows = [one for one in messages if one.rows is not None]
             self._running -= len(messages) - len(of_rows)
+            self.is_cut_off |= any(one.is_cut_off for one in messages)
             if of_rows:
                 self.names = tuple(dict.fromkeys(name for one in of_rows for name in one.names))
                 yield pa.concat_batches([pa.ipc.read_record_batch(one.rows, self._schema) for one in of_rows])

@@ -2,8 +2,8 @@
 
 Models: LowLatencyReaderWrap, RealTimeStreamScanExec, SupportsRealTimeRead; DataWritingSparkTask.
 
-1. The driver says when the batch ends, in a local property of the job. Each reader looks at its own clock, and nobody tells it
-   to stop.
+1. The driver says where the batch begins and when it ends, in a local property of the job (low_latency_batch.py). Each reader
+   looks at its own clock, and nobody tells it to stop.
 2. Until then it passes rows on as soon as it has them (extras/continuous/queued_data_reader.py).
 3. At the end it reports its offset, with the end of its task: the driver learns only now how far the batch has read.
 4. The writer passes rows to the sink as they come. What the sink says at the end travels with the end of the task, too.
@@ -23,8 +23,8 @@ Shown by tests/unit/extras/real_time/test_low_latency_reader.py::test_a_reader_e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -44,9 +44,9 @@ from minispark_stream.extras.continuous.queued_data_reader import (
     rows_of_data,
 )
 from minispark_stream.extras.real_time.first_rows import FirstRows
+from minispark_stream.extras.real_time.low_latency_batch import LowLatencyBatch
 from minispark_stream.extras.real_time.ways import MOST_WAYS, READ, Passed, noted, now
 
-BATCH_END_KEY = "minispark_stream.realTime.batchEndMs"  # in the local properties of a batch's job: when it ends
 _QUEUE_SIZE = 1024  # rows that a reader has read ahead
 _SHOWN = 60  # characters of a row
 PUSHES = 2  # after rows; queued_data_reader.py
@@ -89,6 +89,7 @@ def first_attempt() -> TaskContext:  # (5)
 class LowLatencyReaderTask:
     """The function that `mapInArrow` runs for each partition of a source; its input is the number of the partition.
 
+    The offsets of `partitions` are those of the batch for which they were planned; where they begin, the job says.
     `schema` is that of the rows, with the column of PUSH at its end. If no PUSH can pass the plan, `pushes` is 0. If `follows`,
     rows are followed on their way (ways.py).
     """
@@ -103,14 +104,16 @@ class LowLatencyReaderTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = first_attempt()
         tune_worker()
-        end_s = int(context.getLocalProperty(BATCH_END_KEY) or 0) / 1000
+        of_batch = LowLatencyBatch.of_task(context)
         [number] = [one for batch in batches for one in batch.column(0).to_pylist()]
         partition = self.partitions[number]
+        if str(self.source) in of_batch.start_offsets:
+            partition = beginning_at(partition, of_batch.start_offsets[str(self.source)][number])
         pushes = push_rows(self.schema, self.pushes)
         offset, count, passed, first = partition.start_offset, 0, list[Passed](), FirstRows(self.source)
         reader = QueuedDataReader(partition, _QUEUE_SIZE)
         try:
-            while (entries := reader.next_entries(end_s)) is not None:  # (1)
+            while (entries := reader.next_entries(of_batch.end_ms / 1000)) is not None:  # (1)
                 tables = []
                 for entry in entries:
                     if isinstance(entry, Failure):
@@ -132,6 +135,11 @@ class LowLatencyReaderTask:
         finally:
             reader.close()
         self.reports.add([PartitionEnd(self.source, number, offset, count), *([first] if self.follows else []), *passed])  # (3)
+
+
+def beginning_at(partition: ContinuousInputPartition, offset: Any) -> ContinuousInputPartition:
+    changed: Any = partition
+    return cast(ContinuousInputPartition, replace(changed, start_offset=offset))
 
 
 def _shown(entries: Sequence[QueueEntry]) -> str:

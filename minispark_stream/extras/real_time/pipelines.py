@@ -32,11 +32,13 @@ Shown by tests/conformance/test_real_time_state.py::test_what_is_refused.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
 from minispark_stream.engine.jvm import expressions, physical, plans, scala, sessions
@@ -53,6 +55,7 @@ from minispark_stream.engine.plan.nodes import Node, Stateless, Watermark, contr
 from minispark_stream.engine.runtime.incremental_execution import IncrementalExecution
 from minispark_stream.engine.runtime.template import Template
 from minispark_stream.extras.jvm.pipelined_stages import (
+    PlannedOnce,
     empty_partitions,
     free_slots,
     row_by_row,
@@ -64,7 +67,7 @@ from minispark_stream.extras.jvm.pipelined_stages import (
 from minispark_stream.extras.real_time.channel import Switchboard
 from minispark_stream.extras.real_time.low_latency_aggregate import LowLatencyAggregate, StateFromEnd
 from minispark_stream.extras.real_time.low_latency_deduplicate import LowLatencyDeduplicate
-from minispark_stream.extras.real_time.low_latency_reader import ReportsOfReaders
+from minispark_stream.extras.real_time.low_latency_reader import RealTimeWriterTask, ReportsOfReaders
 from minispark_stream.extras.real_time.streaming_state import Channel, SendingTask
 
 _OTHERS_END_S = 10  # how long other tasks are given to end, such as those that start Python workers
@@ -75,7 +78,7 @@ _NOTHING = StructType().add("nothing", LongType())
 class Pipelines:
     """What all batches of a run have in common.
 
-    `senders` are the RDDs of the current batch out of which nothing comes, and `receivers` the number of its other tasks.
+    `receivers` is the number of tasks of the current batch out of which something comes.
     `pushes`: how many control rows follow rows; `follows`: where tasks report which rows have passed, if they shall.
     """
 
@@ -84,16 +87,15 @@ class Pipelines:
         self._switchboard = Switchboard(sessions.driver_host(session))
         self._sending: dict[int, MapPartitions] = {}
         self._nothing = expressions.new_attributes(session, expressions.java_schema(session, _NOTHING))
-        self.senders: list[JavaObject] = []
         self.number_id = scala.companion(session, "NamedExpression").newExprId()
         self._tasks: dict[int, tuple[StatefulOperator, MapPartitions]] = {}
 
+    def cut_off(self) -> None:
+        """The current batch is not to be committed."""
+        self._switchboard.cut_off()
+
     def stop(self) -> None:
         self._switchboard.stop()
-
-    def begin_batch(self) -> None:
-        self._switchboard.forget()
-        self.senders = []
 
     def channel(self, operator: StatefulOperator, rows: JavaObject) -> Channel:
         names = [column.exprId().id() for column in scala.items(rows.output())]
@@ -113,39 +115,39 @@ class Pipelines:
     def send(
         self, context: BatchContext, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int,
         of_state: StateFromEnd | None,
-    ) -> int:
-        """(1) Send the rows of a physical plan to the partition of their keys; returns how many tasks do so."""
+    ) -> JavaObject:
+        """(1) The RDD of tasks that send the rows of a physical plan to the partition of their keys."""
         numbered = with_partition(self._session, rows, keys, partitions)
         if channel.operator_id not in self._sending:
             schema = expressions.struct_type(scala.items(numbered.output()))
             self._sending[channel.operator_id] = MapPartitions(self._session, schema, _NOTHING, self._nothing)
         sent = context.map_partitions(self._sending[channel.operator_id], numbered, SendingTask(channel, partitions, of_state))
-        self.senders.append(context.leaf(sent).rdd())
-        return int(self.senders[-1].getNumPartitions())
+        return context.leaf(sent).rdd()
 
-    def whole_job(self, rows: JavaObject) -> JavaObject:
+    def whole_job(self, rows: JavaObject, senders: Sequence[JavaObject]) -> JavaObject:
         """(3) The RDD of the partitions of the rows that are written, and of all senders.
 
         Raises:
             SparkRuntimeException: there are not enough free slots for all tasks (CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT).
         """
+        self._switchboard.forget()
         self.receivers = int(rows.getNumPartitions())
-        needed = self.receivers + sum(rdd.getNumPartitions() for rdd in self.senders)
+        needed = self.receivers + sum(rdd.getNumPartitions() for rdd in senders)
         until = time.monotonic() + _OTHERS_END_S
         while needed > (slots := free_slots(self._session)) and time.monotonic() < until:  # (4)
             time.sleep(_LOOK_AGAIN_S)
         if needed > slots:
             numbers = {"numTasks": str(needed), "numSlots": str(slots)}
             raise spark_error(self._session, SparkRuntimeException, "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT", **numbers)
-        return together(self._session, [rows, *self.senders])
+        return together(self._session, [rows, *senders])
 
 
 class PipelinedExecution(IncrementalExecution):
-    """The plan of one batch."""
+    """The plan of one batch. `senders` are the RDDs of the tasks out of which nothing comes."""
 
     def __init__(self, pipelines: Pipelines, template: Template, batch: BatchContext, new_data: Mapping[int, JavaObject]):
         self._pipelines = pipelines
-        pipelines.begin_batch()
+        self.senders: list[JavaObject] = []
         self._with_way_back: JavaObject = None  # the column of the control rows above an aggregation
         self._comes_back = StructType()
         self._comes_back_to: Channel | None = None
@@ -173,11 +175,16 @@ class PipelinedExecution(IncrementalExecution):
         """What the end of the pipelines planned so far does for an aggregation; `control` is where its control column is."""
         return None if self._comes_back_to is None else StateFromEnd(self._comes_back_to, control)
 
+    def whole_job(self, rows: JavaObject) -> JavaObject:
+        """The RDD of all tasks, given that of the rows that are written. The job is to start now."""
+        return self._pipelines.whole_job(rows, self.senders)
+
     def _send(self, channel: Channel, rows: JavaObject, keys: list[JavaObject], partitions: int) -> int:
         """Send rows to an operator; what comes back to an aggregation below it comes from the senders."""
         of_state = self.of_state(channel.control)
         self._comes_back_to = self._with_way_back = None
-        return self._pipelines.send(self.batch, channel, rows, keys, partitions, of_state)
+        self.senders.append(self._pipelines.send(self.batch, channel, rows, keys, partitions, of_state))
+        return int(self.senders[-1].getNumPartitions())
 
     def _aggregate(self, operator: StreamingAggregation, child: JavaObject) -> JavaObject:
         if self._comes_back_to is not None:
@@ -231,3 +238,14 @@ class PipelinedExecution(IncrementalExecution):
         empty = physical.scan(session, empty_partitions(session, partitions), rows.output())
         refusal = several_event_times(session, operator.event_times)
         return context.leaf(context.map_partitions(operator.tasks, empty, task, of_inputs=False, refusal=refusal))
+
+
+def planned_writer(execution: IncrementalExecution, writer: RealTimeWriterTask, has_control: bool) -> PlannedOnce:
+    """The writer over the rows of a batch, which has their control column, of nulls if they have none, as the last one."""
+    session, schema = execution.batch.session, expressions.positional(execution.next_batch.schema)
+    rows = plans.rdd_frame(session, execution.rows, expressions.java_schema(session, schema))
+    if not has_control:
+        rows = rows.select("*", F.lit(None).cast("string").alias("control"))
+    if isinstance(execution, PipelinedExecution):
+        writer = replace(writer, of_state=execution.of_state(len(rows.columns) - 1))
+    return PlannedOnce(session, rows.mapInArrow(writer, _NOTHING))

@@ -17,14 +17,13 @@ A batch is a micro-batch (engine/runtime/), in which five things are different:
     real time                   ├─ read, compute and write each row, for 5 seconds ─┤  offsets/7  commits/7
 
 What was read and not committed is read again after a restart: every row is written at least once. Rows that arrive between two
-batches wait until the next one has been planned.
+batches wait until the job of the next one has started, which is soon, because it has been planned by then (planned_ahead.py).
 
 An operator that control rows cannot pass (a Python UDF, a shuffle) keeps rows back until its buffers are full or the batch
 ends, and a warning says so.
 
 A query with state has a second set of tasks, which run at the same time (pipelines.py). Its state is committed when the batch
-ends, and only the commit log says by which ids its files are found. So the state contains each row once, even if the row is
-written again.
+ends, and only the commit log says by which ids its files are found. So it contains each row once, even if one is written twice.
 
 Differs from Spark: `repartition` is an ordinary shuffle, so its rows are written when the batch ends, and a query with state
 cannot have one. The console prints the rows of a batch when it ends, as in Spark; a `foreach` function is called when a row
@@ -42,8 +41,7 @@ from typing import Any
 from pyspark.accumulators import Accumulator
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.offset_seq_log import to_offsets
 from minispark_stream.engine.clock import Clock
@@ -73,10 +71,10 @@ from minispark_stream.extras.async_progress_tracking.async_progress_tracking_mic
 )
 from minispark_stream.extras.continuous.epoch_markers import NoWayThrough, with_control_rows
 from minispark_stream.extras.continuous.queued_data_reader import AT_ONCE
-from minispark_stream.extras.jvm.pipelined_stages import PlannedOnce, RowsOfTask
+from minispark_stream.extras.jvm.pipelined_stages import PlannedOnce
 from minispark_stream.extras.real_time.first_rows import first_rows
+from minispark_stream.extras.real_time.low_latency_batch import LowLatencyBatch
 from minispark_stream.extras.real_time.low_latency_reader import (
-    BATCH_END_KEY,
     PUSHES,
     PUSHES_TO_AGGREGATION,
     LowLatencyReaderTask,
@@ -84,7 +82,9 @@ from minispark_stream.extras.real_time.low_latency_reader import (
     RealTimeWriterTask,
     Written,
 )
-from minispark_stream.extras.real_time.pipelines import PipelinedExecution, Pipelines
+from minispark_stream.extras.real_time.low_latency_scan import LowLatencyScan, with_control
+from minispark_stream.extras.real_time.pipelines import PipelinedExecution, Pipelines, planned_writer
+from minispark_stream.extras.real_time.planned_ahead import PlannedAhead
 from minispark_stream.extras.real_time.ways import ways
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,8 @@ class RealTimeMode(MicroBatchExecution):
         self.reports: Accumulator[list[Any]] = session.sparkContext.accumulator([], Reports())
         self._pushes = 0  # how many control rows follow the rows that a reader has; 0 if the plan does not let them through
         self._pipelines: Pipelines | None = None  # of a query with state
-        self._readers: dict[int, RowsOfTask] = {}  # by the number of the source
+        self._scans: dict[int, LowLatencyScan] = {}  # by the number of the source
+        self.ahead = PlannedAhead(self)
         self._writer: PlannedOnce | None = None
         self._schemas: dict[int | None, StructType] = {}  # of the sources, and of the rows that are written (None)
 
@@ -146,6 +147,8 @@ class RealTimeMode(MicroBatchExecution):
     def stop(self) -> None:
         """Tasks may end by themselves before Spark kills those that still run: a killed worker logs an error."""
         self.stop_requested.set()
+        if self._pipelines is not None:
+            self._pipelines.cut_off()
         if not self.is_current_thread():
             for source in self.sources:
                 if isinstance(source, SupportsRealTimeMode):
@@ -184,11 +187,10 @@ class RealTimeMode(MicroBatchExecution):
                     message=f"minispark_stream cannot run {operator} in a query with state in real-time mode, because no row "
                     "would leave it before the batch ends. Use a trigger with micro-batches for this query."
                 ) from None
-            logger.warning(
-                "In real-time mode, %s keeps rows back: they are written when a buffer is full or the batch ends", operator
-            )
+            words = "In real-time mode, %s keeps rows back: they are written when a buffer is full or the batch ends"
+            logger.warning(words, operator)
         else:
-            self.planner, self._pushes = self.planner.over(plan, new_execution), pushes
+            self.planner, self._pushes, self._scans = self.planner.over(plan, new_execution), pushes, {}
 
     def _tell_who_waits(self) -> None:
         """`processAllAvailable` waits for a batch that has read all there is."""
@@ -201,35 +203,35 @@ class RealTimeMode(MicroBatchExecution):
     def rows_of(self, number: int, source: Source, start: Offset | None) -> DataFrame:
         """What tasks read of a source until the batch ends; if the plan lets them through, with control rows in between."""
         partitions = tuple(_real_time(source).plan_input_partitions(start))
-        schema = list(dict(streaming_sources(self.session, self.analyzed)).values())[number].schema
-        self._schemas[number], rows = schema, expressions.positional(schema, StructType().add("control", StringType()))
-        follows = self.observer.wants_told and self._pushes > 0
-        reader = LowLatencyReaderTask(number, partitions, rows, self.reports, self._pushes, follows)
-        read = self._readers.setdefault(number, RowsOfTask(self.session, rows)).of(reader, len(partitions))
-        return read if self._pushes else read.drop(rows.names[-1])
+        if number not in self._scans:
+            self._schemas[number] = list(dict(streaming_sources(self.session, self.analyzed)).values())[number].schema
+            follows = self.observer.wants_told and self._pushes > 0
+            reader = LowLatencyReaderTask(number, (), with_control(self._schemas[number]), self.reports, self._pushes, follows)
+            self._scans[number] = LowLatencyScan(self.session, reader)
+        return self._scans[number].of(partitions)
+
+    def start_job(self, execution: IncrementalExecution, batch_ms: int) -> tuple[JavaObject, int]:
+        """(4) The job of a batch that has been planned, and the time at which its tasks end."""
+        self._writer = self._writer or self._planned_writer(execution)
+        rows, start_offsets = self._writer.over(execution.rows), {i: scan.start_offsets for i, scan in self._scans.items()}
+        if isinstance(execution, PipelinedExecution):
+            rows = execution.whole_job(rows)
+        end_ms = self.clock.get_time_millis() + batch_ms
+        of_batch = LowLatencyBatch.of(execution.template, execution.batch, end_ms, start_offsets)
+        self.session.sparkContext.setLocalProperty(*of_batch.local_property())
+        return plans.start_to_count(self.session, rows), end_ms
 
     def pipelines(self) -> dict[str, Any]:
         receivers = {} if self._pipelines is None else {"receivers": self._pipelines.receivers}
         first = first_rows(self.session, self.reports.value, self._schemas)
         return {**receivers, "ways": ways(self.reports.value), "first rows": first}
 
-    def written_rows(self, execution: IncrementalExecution) -> JavaObject:
-        """The RDD of the rows of a batch on their way into the sink; none comes out."""
-        self._writer = self._writer or self._planned_writer(execution)
-        written = self._writer.over(execution.rows)
-        return self._pipelines.whole_job(written) if self._pipelines else written
-
     def _planned_writer(self, execution: IncrementalExecution) -> PlannedOnce:
         assert self.write is not None
         schema = execution.next_batch.schema
         self._schemas[None] = StructType(schema.fields[: -1 if self._pushes else None])
-        columns = expressions.java_schema(self.session, expressions.positional(schema))
-        rows = plans.rdd_frame(self.session, execution.rows, columns)
-        if not self._pushes:
-            rows = rows.select("*", F.lit(None).cast("string").alias("control"))
-        of_state = execution.of_state(len(rows.columns) - 1) if isinstance(execution, PipelinedExecution) else None
-        writer = RealTimeWriterTask(self.write.write, self.reports, of_state, self.observer.wants_told)
-        return PlannedOnce(self.session, rows.mapInArrow(writer, StructType().add("nothing", LongType())))
+        writer = RealTimeWriterTask(self.write.write, self.reports, None, self.observer.wants_told)
+        return planned_writer(execution, writer, self._pushes > 0)
 
 
 def _real_time(source: Source) -> SupportsRealTimeMode:
@@ -249,7 +251,7 @@ class AsyncRealTimeExecution(RealTimeMode, AsyncProgressTrackingMicroBatchExecut
 def construct_next_batch(query: RealTimeMode, context: MicroBatchExecutionContext) -> MicroBatchExecutionContext:
     """The sources are asked how far they could be read, but only for the report."""
     begun = latest_offsets(query, context)
-    watermark_ms, now_ms = context.watermark_tracker.current_watermark, query.clock.get_time_millis()
+    watermark_ms, now_ms = context.watermark_tracker.current_watermark, query.ahead.time_of_batch()
     metadata = replace(context.metadata, batch_watermark_ms=watermark_ms, batch_timestamp_ms=now_ms)
     return replace(context, metadata=metadata, latest_offsets=begun.latest_offsets, is_current_batch_constructed=True)
 
@@ -280,17 +282,15 @@ def add_batch(
 ) -> MicroBatchExecutionContext:
     """The job, which lasts as long as the batch; then the sink commits, and what the tasks have reported is added up."""
     assert query.write is not None and isinstance(query.trigger, RealTimeTrigger)
-    rows = query.written_rows(execution)
-    end_ms = query.clock.get_time_millis() + query.trigger.batch_ms
-    query.session.sparkContext.setLocalProperty(BATCH_END_KEY, str(end_ms))
-    plans.count_rdd(query.session, rows)
+    job, end_ms = query.start_job(execution, query.trigger.batch_ms)
+    query.ahead.plan_next(execution, job, end_ms)
+    plans.counted(query.session, job)
     query.check_not_stopped()  # stop() has let the tasks end, and the sink must not commit what is not logged
     ends = [one for one in query.reports.value if isinstance(one, PartitionEnd)]
     written = sorted((one for one in query.reports.value if isinstance(one, Written)), key=lambda one: one.partition)
     query.write.commit(context.batch_id, [one.message for one in written])
-    end_offsets = {}
-    for i, source in enumerate(query.sources):
-        end_offsets[i] = _real_time(source).merge_offsets({one.partition: one.offset for one in ends if one.source == i})
+    reached = {i: {one.partition: one.offset for one in ends if one.source == i} for i in range(len(query.sources.sources))}
+    end_offsets = {i: _real_time(query.sources[i]).merge_offsets(offsets) for i, offsets in reached.items()}
     return replace(
         context, execution=execution, end_offsets=end_offsets, num_output_rows=sum(one.rows for one in written),
         num_input_rows={i: sum(one.rows for one in ends if one.source == i) for i in end_offsets},

@@ -7,11 +7,12 @@ Such a query consists of pipelines, whose tasks all run at the same time:
 
 1. The sending task is the last one of a pipeline. For each row, Spark has computed the partition, by the hash that a shuffle
    takes, so the files of the state are those of micro-batches. Rows that only push others forward end here.
-2. The receiving task is the first one of the next pipeline. It opens version N of its state, and is given the rows in the
-   batches in which they come.
+2. The receiving task is the first one of the next pipeline. It opens version N of its state, as its job says
+   (low_latency_batch.py), and is given the rows in the batches in which they come.
 3. Rows leave it at once, followed by rows that push them forward (extras/continuous/queued_data_reader.py), unless more rows
    are waiting already.
-4. When all senders have ended, the batch has ended: the task evicts, commits version N + 1, and reports.
+4. When all senders have ended, the batch has ended: the task evicts, commits version N + 1, and reports. If the query was
+   stopped, it does none of this.
 
     pipeline 1     reader > Spark's operators, and the partition > sender
                                                                       | Arrow batches (channel.py)
@@ -39,6 +40,7 @@ from minispark_stream.engine.operators.state_task import StateTask, Stopwatch, o
 from minispark_stream.engine.operators.worker_tuning import acknowledged, tune_worker, written_out
 from minispark_stream.engine.state.state_store import StateStore
 from minispark_stream.extras.real_time.channel import Receiver, Sender
+from minispark_stream.extras.real_time.low_latency_batch import LowLatencyBatch
 from minispark_stream.extras.real_time.low_latency_reader import AtEnd, ReportsOfReaders, first_attempt
 from minispark_stream.extras.real_time.ways import COMPUTED, RECEIVED, Passed, names_of_rows, now
 from minispark_stream.extras.rpc import RpcEndpointRef
@@ -140,7 +142,9 @@ class RowByRowTask(StateTask):
         )
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first_attempt()
+        return LowLatencyBatch.of_task(first_attempt()).with_state(self).in_batch(batches)
+
+    def in_batch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tune_worker()
         partition, nothing = own_partition(batches)
         for _ in nothing:
@@ -153,6 +157,8 @@ class RowByRowTask(StateTask):
                     passed += (now(name, RECEIVED, partition) for name in arriving.names)
                     for emitted in self.take(store, rows, arriving):  # (3)
                         yield from written_out(record_batches(emitted, self.output))
+                if arriving.is_cut_off:
+                    return
                 self.metrics.add([(partition, self._finish(store))])
                 if channel.follows is not None:
                     channel.follows.add(passed)

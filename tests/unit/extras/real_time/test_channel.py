@@ -38,9 +38,11 @@ def test_rows_of_all_senders_arrive(switchboard: Switchboard) -> None:
     first.send(0, rows("a", "c"))
     first.send(1, rows("b"))
     first.end()
+    arriving = iter(receivers[0])
+    assert next(arriving).column(0).to_pylist() == ["a", "c"]
     second.send(0, rows("x" * 2**20))
     second.end()
-    assert [sorted(received(one)) for one in receivers] == [["a", "c", "x" * 2**20], ["b"]]
+    assert [batch.column(0).to_pylist() for batch in arriving] == [["x" * 2**20]] and received(receivers[1]) == ["b"]
     for receiver in receivers:
         receiver.close()
 
@@ -54,6 +56,18 @@ def test_rows_that_wait_are_received_together(switchboard: Switchboard) -> None:
     sender.end()
     assert [(batch.column(0).to_pylist(), receiver.names) for batch in receiver] == [(["a", "b", "c"], ("0.0.1", "0.0.2"))]
     receiver.close()
+
+
+def test_the_end_of_a_batch_that_was_cut_off(switchboard: Switchboard) -> None:
+    """The driver has stopped the query; what came before is received."""
+    receivers = [Receiver(switchboard.ref, 0, partition, 1, SCHEMA) for partition in (0, 1)]
+    sender = Sender(switchboard.ref, 0, 2)
+    sender.send(0, rows("a"))
+    switchboard.cut_off()
+    sender.end()
+    assert [(received(one), one.is_cut_off) for one in receivers] == [(["a"], True), ([], True)]
+    for receiver in receivers:
+        receiver.close()
 
 
 def test_a_sender_waits_for_receivers_and_for_room(switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch) -> None:

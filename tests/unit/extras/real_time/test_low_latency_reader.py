@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType, StructType
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY
 from minispark_stream.engine.sources.base import ContinuousInputPartition, StreamedRows
 from minispark_stream.extras.continuous.queued_data_reader import PUSH
+from minispark_stream.extras.real_time.low_latency_batch import LowLatencyBatch
 from minispark_stream.extras.real_time.low_latency_reader import (
-    BATCH_END_KEY,
     LowLatencyReaderTask,
     PartitionEnd,
     RealTimeWriterTask,
@@ -51,9 +51,10 @@ class Reports(list[Any]):
         self.extend(reports)
 
 
-def in_task(monkeypatch: pytest.MonkeyPatch, seconds: float = 60, attempt: int = 0) -> None:
+def in_task(monkeypatch: pytest.MonkeyPatch, seconds: float = 60, attempt: int = 0, begins: int = 0) -> None:
     """As in the first, or another, attempt of the fifth task of a batch that ends after some seconds."""
-    properties = {BATCH_END_KEY: str(int(1000 * (time.time() + seconds))), BATCH_ID_KEY: "7"}
+    of_batch = LowLatencyBatch(int(1000 * (time.time() + seconds)), {"0": [begins]}, {})
+    properties = dict([of_batch.local_property(), (BATCH_ID_KEY, "7")])
     context = SimpleNamespace(attemptNumber=lambda: attempt, partitionId=lambda: 4, getLocalProperty=properties.get)
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
@@ -67,9 +68,9 @@ def read(partition: ContinuousInputPartition, pushes: int = 2) -> tuple[list[str
 
 
 def test_a_reader_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_task(monkeypatch, seconds=0.3)
+    in_task(monkeypatch, seconds=0.3, begins=1)
     began = time.time()
-    letters, control, reports = read(Letters("abc", start_offset=1))
+    letters, control, reports = read(Letters("abc"))  # planned for a batch that began with the first letter
     assert time.time() - began >= 0.29
     assert [one for one in letters if one is not None] == ["b", "c"]
     assert set(control) == {None, PUSH} and control[-1] == PUSH
@@ -77,7 +78,7 @@ def test_a_reader_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_task_that_starts_after_the_end_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_task(monkeypatch, seconds=-1)
+    in_task(monkeypatch, seconds=-1, begins=1)
     assert read(Letters("abc", start_offset=1)) == ([], [], [PartitionEnd(0, 0, offset=1, rows=0)])
 
 
