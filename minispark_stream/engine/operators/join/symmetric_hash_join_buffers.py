@@ -5,6 +5,7 @@ Models: OneSideHashJoinerManager, and the stores that StreamingSymmetricHashJoin
 1. By default, each side has two stores of its own (symmetric_hash_join_state_manager.py).
 2. A join may also keep its rows in another way (extras/join_in_families). Then it has other `Buffers`, and instead of
    `JoinSideState` a class with the same methods.
+3. Stores with many rows are committed at the same time: while one waits until the disk has its file, others are written.
 
     a partition     left-keyToNumValues, left-keyWithIndexToValue, right-keyToNumValues, right-keyWithIndexToValue
 
@@ -14,6 +15,7 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +24,8 @@ from minispark_stream.engine.operators.join.symmetric_hash_join_rows import Join
 from minispark_stream.engine.operators.join.symmetric_hash_join_state_manager import JoinSideState, Sides
 from minispark_stream.engine.operators.state_task import StateTask
 from minispark_stream.engine.state.state_store import StateStore, StateStoreMetrics
+
+MANY_ROWS = 10_000
 
 
 class Buffers(Protocol):
@@ -52,9 +56,13 @@ class FourStores:
             JoinSideState(join.keys, join.sides[RIGHT].row, right_counts, right_values, skips_nulls),
         )
 
-    def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:
-        for store in stores:
-            store.commit()
+    def commit(self, stores: Sequence[StateStore]) -> Sequence[StateStoreMetrics]:  # (3)
+        if sum(store.num_keys for store in stores) > MANY_ROWS:
+            with ThreadPoolExecutor(len(stores)) as threads:
+                list(threads.map(lambda store: store.commit(), stores))
+        else:
+            for store in stores:
+                store.commit()
         return [store.metrics() for store in stores]
 
 

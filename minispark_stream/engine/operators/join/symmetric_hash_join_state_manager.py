@@ -8,7 +8,7 @@ Models: SymmetricHashJoinStateManager, state format 2 (About state: KeyToNumValu
 1. `append` puts a row after the last one of its key.
 2. `mark_matched` sets the flag of a row if it is not set yet: an outer join must not emit this row with nulls later.
 3. `remove_by_key` removes all rows of a key. `remove_where` removes some of them, and moves the last row into each hole, so
-   that the indexes of a key have no gaps.
+   that the indexes of a key have no gaps. For many keys at once, the steps are computed (symmetric_hash_join_removals.py).
 4. In a damaged state, a row may be missing at an index below the number of rows of its key: a *null*. By default, this ends the
    query. With `skipNullsForStreamStreamJoins.enabled`, nulls are skipped, and counted each time. A null stays until rows are
    removed and it would be the last one of its key; then it goes, and is not counted.
@@ -33,6 +33,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen, long_row
 from minispark_stream.engine.checkpointing.unsafe_row.columns import numbered
 from minispark_stream.engine.operators.columns import BoolMask, Columns, take
+from minispark_stream.engine.operators.join.symmetric_hash_join_removals import removals
 from minispark_stream.engine.operators.join.symmetric_hash_join_rows import (
     Ints,
     Join,
@@ -205,10 +206,31 @@ class JoinSideState:
         self._counts.remove(chosen(keys.keys, keys.of_row[is_alone]))
         if is_alone.all():
             return alone.values
+        if not self._skips_nulls:
+            return chosen(rows.values, np.concatenate([np.flatnonzero(is_alone), self._remove_among(keys, ~is_alone, places)]))
         gone: dict[int, set[int]] = {}
         for number, place in zip(keys.of_row[~is_alone].tolist(), np.asarray(places)[~is_alone].tolist()):
             gone.setdefault(number, set()).add(place)
         return [*alone.values, *self.remove_where(keys, list(gone.items()))]
+
+    def _remove_among(self, keys: KeyNumbers, which: BoolMask, places: pa.Array) -> Ints:
+        """(3) Remove rows of keys that may have others; `which` chooses them. Returns them in the order in which they leave."""
+        leaving = np.flatnonzero(which)
+        leaving = leaving[np.lexsort((np.asarray(places)[leaving], keys.of_row[leaving]))]  # key by key, and by their places
+        numbers = np.unique(keys.of_row[leaving])
+        counts = np.zeros(len(keys.keys), np.int64)
+        counts[numbers] = self.counts(chosen(keys.keys, numbers))
+        rows, begins = self.rows_of(keys.columns, counts), np.cumsum(counts) - counts
+        steps = removals(counts, begins[keys.of_row[leaving]] + np.asarray(places)[leaving])
+        at, is_put = np.stack([steps.hole, steps.last], axis=1), np.zeros((len(leaving), 2), np.bool_)
+        is_put[:, 0] = steps.last > steps.hole
+        values = np.full(at.shape, None)
+        values[is_put] = list(chosen(rows.values, steps.last[is_put[:, 0]]))
+        is_put[:, 1] = True
+        self._values.put(list(chosen(rows.at, at[is_put])), values[is_put].tolist())
+        left = counts[numbers] - np.bincount(keys.of_row[leaving], minlength=len(counts))[numbers]
+        self._counts.put(list(chosen(keys.keys, numbers)), [long_row(n) if n else None for n in left.tolist()])
+        return leaving[steps.gone]
 
     def remove_where(self, keys: KeyNumbers, gone: list[tuple[int, set[int]]]) -> list[bytes]:
         """(3) Remove the rows at some places of some keys; returns the removed rows.
