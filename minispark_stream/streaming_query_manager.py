@@ -220,6 +220,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         clone.conf.set("spark.sql.cbo.enabled", "false")
         clone.conf.set("spark.sql.unionOutputPartitioning", "true")
         sessions.use_partition_evaluators(clone)
+        sessions.gather_as_objects(clone)
         return clone
 
     def _register(self, query: StreamingQuery, execution: StreamExecution) -> None:

@@ -90,10 +90,12 @@ OVER_TYPES = {
         "max_by(s, d)", "min_by(s, i)", "max_by(st, l)", "first(i)", "last(i)", "first(i, true)", "last(d, true)", "first(st)",
         "last(xs)",
     ],
+    "variances": ["stddev(d)", "var_pop(d)", "skewness(d)", "kurtosis(d)", "corr(d, i)", "covar_samp(d, l)", "regr_slope(d, i)"],
     "in an expression": [
         "sum(i) FILTER (WHERE d > 0)", "count(*) FILTER (WHERE b)", "sum(i) / count(*)", "round(avg(d), 2)", "7", "count(i)",
         "size(collect_list(st))",
     ],
+    "in an expression, without a function of Java": ["sum(i) / count(*)", "round(avg(d), 2)", "k", "max(i) FILTER (WHERE b)", "7"],
 }
 
 

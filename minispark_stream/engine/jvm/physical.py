@@ -3,8 +3,10 @@
     planned_by(session, strategy, plan)   what one of Spark's strategies makes of a logical plan
     chain(plan)                           the operators of a plan, from the top
     over(session, node, rows)             an operator on top of other rows
+    evaluation(session, final)            what is left of an aggregation if its rows have different keys
     projected(session, rows, columns)     some columns of the rows
     shuffled(session, rows, keys, n)      the rows in n partitions, those with the same key in the same one
+    gathered(session, rows)               the rows, of which a task first collects all
     scan(session, rdd, output)            the rows of an RDD
     leaf(session, plan)                   the rows as a leaf of a logical plan
 
@@ -17,10 +19,13 @@ These are calls of Spark SQL's own methods.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
+from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.engine.jvm import expressions, plans, scala
+from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
 
@@ -79,6 +84,40 @@ def raising(session: SparkSession, rows: JavaObject, error: JavaObject) -> JavaO
     return filtered(session, rows, get)
 
 
+def all_over(session: SparkSession, nodes: Iterable[JavaObject], rows: JavaObject) -> JavaObject:
+    """Some operators, the first one at the bottom, on top of other rows."""
+    return reduce(lambda below, node: over(session, node, below), nodes, rows)
+
+
+def evaluation(session: SparkSession, final: JavaObject) -> list[JavaObject]:
+    """What makes the result of the aggregation `final` if each key comes once: operators, of which the first is at the bottom.
+
+    An aggregation looks for each key in a map. If it has functions that all consist of expressions, projections do the same:
+    they merge the buffers with the initial ones, as the aggregation does (this rounds the average of a variance), and evaluate
+    the functions.
+    """
+    keys, found = scala.items(final.groupingExpressions()), scala.items(final.aggregateExpressions())
+    functions, gateway = [one.aggregateFunction() for one in found], scala.gateway(session)
+    kind = ENGINE["DeclarativeAggregate"]
+    if not (keys and functions and all(is_instance_of(gateway, function, kind) for function in functions)):
+        return [final]
+    buffers, initial, merged = [], [], []
+    for function in functions:
+        buffers += scala.items(function.aggBufferAttributes())
+        initial += scala.items(function.initialValues())
+        merged += scala.items(function.mergeExpressions())
+
+    def under(values: Iterable[JavaObject], attributes: Iterable[JavaObject]) -> list[JavaObject]:
+        return [expressions.alias(session, value, a.name(), a.exprId()) for value, a in zip(values, attributes)]
+
+    results = under((function.evaluateExpression() for function in functions), (one.resultAttribute() for one in found))
+    steps = (
+        [*scala.items(final.child().output()), *under(initial, buffers)], [*keys, *under(merged, buffers)], [*keys, *results],
+        scala.items(final.resultExpressions()),
+    )
+    return [projected(session, final.child(), scala.seq(session, columns)) for columns in steps]
+
+
 def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:
     """The aggregation `node`, which no longer asks for a shuffle: its rows are already where they must be."""
     fields = scala.fields(node) | {"requiredChildDistributionExpressions": scala.none(session)}
@@ -91,6 +130,12 @@ def shuffled(session: SparkSession, rows: JavaObject, keys: Iterable[JavaObject]
     origin = scala.companion(session, "REPARTITION_BY_NUM")
     exchange = scala.java_class(session, "ShuffleExchangeExec")
     return exchange(hashed, rows, origin, scala.none(session), False)
+
+
+def gathered(session: SparkSession, rows: JavaObject) -> JavaObject:
+    """The rows of a physical plan, in the same order, of which a task asks for all before it passes the first one on."""
+    one_row = scala.java_class(session, "OneRowRelationExec")()
+    return scala.java_class(session, "CartesianProductExec")(one_row, rows, scala.none(session))
 
 
 def by_key(session: SparkSession, rows: JavaObject, keys: Sequence[JavaObject], num_partitions: int) -> JavaObject:

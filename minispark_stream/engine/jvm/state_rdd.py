@@ -16,8 +16,9 @@ The task takes the partition from the number of the first row, and drops that ro
 If one such task follows another in a plan, Spark would give each a worker at the same time, and both workers would need the
 state. So the second task can be made to wait:
 
-3. Its rows are *gathered* before it begins, by a sort by their numbers. By then, the first task has ended, and unless other
-   workers are idle as well, Spark gives the second task the first one's worker, which has the state in memory.
+3. Its rows are *gathered* before it begins: they are multiplied by a single row without columns, and of a product, Spark first
+   collects one side. By then, the first task has ended, and unless other workers are idle as well, Spark gives the second task
+   the first one's worker, which has the state in memory.
 
 On a cluster,
 
@@ -31,9 +32,9 @@ have others,
 How such a task is planned does not depend on the batch. So it is planned once, as `mapInArrow` over no rows. A batch brings its
 rows and its task (`over`), and these replace the empty ones in copies of Spark's operators:
 
-    planned once    MapInArrow(no task) <- Sort <- Project(number, ...) <- RDDScan(no rows)
-    batch           MapInArrow(task)            <- Project(number, ...) <- RDDScan(first rows, rows)
-    gathered        MapInArrow(task) <- RDDScan(Sort <- Project(number, ...) <- RDDScan(first rows, rows))
+    planned once    MapInArrow(no task) <- Project(number, ...) <- RDDScan(no rows)
+    batch           MapInArrow(task)    <- Project(number, ...) <- RDDScan(first rows, rows)
+    gathered        MapInArrow(task) <- RDDScan(CartesianProduct(one row, Project(number, ...) <- RDDScan(first rows, rows)))
 
 Differs from Spark: nothing.
 """
@@ -78,13 +79,12 @@ class MapPartitions:
         schema = expressions.java_schema(session, expressions.positional(columns))
         rows = plans.rdd_frame(session, plans.empty_rows(session), schema)
         numbered = rows.select(F.monotonically_increasing_id().alias("number"), *rows.columns)  # (2)
-        plan = plans.analyzed(numbered.sortWithinPartitions("number").mapInArrow(_no_task, self._return_type))
-        self._map, self._sort, self._project, self._scan = physical.chain(query_execution.planned(session, plan))
+        plan = plans.analyzed(numbered.mapInArrow(_no_task, self._return_type))
+        self._map, self._project, self._scan = physical.chain(query_execution.planned(session, plan))
         prepared = physical.chain(query_execution.prepared(session, self._project))
         self._generated = [node for node in prepared if scala.class_name(node) == "WholeStageCodegenExec"]  # at most one
         self._task = PlannedTask(session, self._map, self._return_type, function)
         self._output, self._emitted, self._fields_of_scan = output, self._map.output(), scala.fields(self._scan)
-        self._numbered = self._sort.output()
         self._first_row = scala.java_class(session, "GenericInternalRow")(self._width)
         self._places = None if session.sparkContext._jsc.sc().isLocal() else Places(session)
         self._first_rows, self._first_rows_for = None, list[object]()
@@ -98,11 +98,11 @@ class MapPartitions:
         below = physical.over(self._session, self._project, scan)
         if error is not None:
             below = physical.raising(self._session, below, error)
-        if gathered:  # (3) Made an RDD of its own, the sort has received all rows before Spark looks for a worker for the task.
+        if gathered:  # (3) Made an RDD of its own, the product has all rows before Spark looks for a worker for the task.
             for node in self._generated:
                 below = physical.over(self._session, node, below)
-            sorted_rows = {"rdd": physical.over(self._session, self._sort, below).execute(), "output": self._numbered}
-            below = scala.call(self._scan.copy, **self._fields_of_scan | sorted_rows)
+            all_rows = {"rdd": physical.gathered(self._session, below).execute(), "output": self._project.output()}
+            below = scala.call(self._scan.copy, **self._fields_of_scan | all_rows)
         emitted = self._task.over(below, task, self._emitted if self._is_retyped else self._output)
         if not self._is_retyped:
             return emitted
