@@ -219,8 +219,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         clone.conf.set("spark.sql.adaptive.enabled", "false")
         clone.conf.set("spark.sql.cbo.enabled", "false")
         clone.conf.set("spark.sql.unionOutputPartitioning", "true")
-        sessions.use_partition_evaluators(clone)
-        sessions.gather_as_objects(clone)
+        sessions.tune_session(clone)
         return clone
 
     def _register(self, query: StreamingQuery, execution: StreamExecution) -> None:
