@@ -122,8 +122,7 @@ def tune_session(session: SparkSession) -> None:
     108 ms instead of 119.
 
     Up to 20,000 rows are gathered (physical.gathered) as objects, unless the user has chosen another number. By default, more
-    than 4,096 go to a page of up to 64 MB, even if they take 1 MB. While the heap is still small, a few such pages are so much
-    of it that the JVM looks for garbage all the time.
+    than 4,096 go to a page of up to 64 MB, even if they take 1 MB.
     """
     session.conf.set("spark.sql.execution.usePartitionEvaluator", "true")
     if session.conf.get(ROWS_AS_OBJECTS, None) is None:
