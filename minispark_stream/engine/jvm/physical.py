@@ -3,7 +3,6 @@
     planned_by(session, strategy, plan)   what one of Spark's strategies makes of a logical plan
     chain(plan)                           the operators of a plan, from the top
     over(session, node, rows)             an operator on top of other rows
-    evaluation(session, final)            what is left of an aggregation if its rows have different keys
     projected(session, rows, columns)     some columns of the rows
     shuffled(session, rows, keys, n)      the rows in n partitions, those with the same key in the same one
     gathered(session, rows)               the rows, of which a task first collects all
@@ -19,13 +18,10 @@ These are calls of Spark SQL's own methods.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
 
-from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 
 from minispark_stream.engine.jvm import expressions, plans, scala
-from minispark_stream.engine.jvm.contract import ENGINE
 from minispark_stream.engine.jvm.errors import illegal_argument
 from minispark_stream.engine.jvm.scala import JavaObject
 
@@ -82,40 +78,6 @@ def raising(session: SparkSession, rows: JavaObject, error: JavaObject) -> JavaO
         methodInputTypes=scala.seq(session, []), propagateNull=True, returnNullable=True, isDeterministic=True,
     )
     return filtered(session, rows, get)
-
-
-def all_over(session: SparkSession, nodes: Iterable[JavaObject], rows: JavaObject) -> JavaObject:
-    """Some operators, the first one at the bottom, on top of other rows."""
-    return reduce(lambda below, node: over(session, node, below), nodes, rows)
-
-
-def evaluation(session: SparkSession, final: JavaObject) -> list[JavaObject]:
-    """What makes the result of the aggregation `final` if each key comes once: operators, of which the first is at the bottom.
-
-    An aggregation looks for each key in a map. If it has functions that all consist of expressions, projections do the same:
-    they merge the buffers with the initial ones, as the aggregation does (this rounds the average of a variance), and evaluate
-    the functions.
-    """
-    keys, found = scala.items(final.groupingExpressions()), scala.items(final.aggregateExpressions())
-    functions, gateway = [one.aggregateFunction() for one in found], scala.gateway(session)
-    kind = ENGINE["DeclarativeAggregate"]
-    if not (keys and functions and all(is_instance_of(gateway, function, kind) for function in functions)):
-        return [final]
-    buffers, initial, merged = [], [], []
-    for function in functions:
-        buffers += scala.items(function.aggBufferAttributes())
-        initial += scala.items(function.initialValues())
-        merged += scala.items(function.mergeExpressions())
-
-    def under(values: Iterable[JavaObject], attributes: Iterable[JavaObject]) -> list[JavaObject]:
-        return [expressions.alias(session, value, a.name(), a.exprId()) for value, a in zip(values, attributes)]
-
-    results = under((function.evaluateExpression() for function in functions), (one.resultAttribute() for one in found))
-    steps = (
-        [*scala.items(final.child().output()), *under(initial, buffers)], [*keys, *under(merged, buffers)], [*keys, *results],
-        scala.items(final.resultExpressions()),
-    )
-    return [projected(session, final.child(), scala.seq(session, columns)) for columns in steps]
 
 
 def without_distribution(session: SparkSession, node: JavaObject) -> JavaObject:

@@ -80,7 +80,6 @@ def compile_aggregate(
     except AnalysisException as error:
         return RefusedAggregation(operator_id=operator_id, error=error, plan=plan, children=children)
     final, save, merge, restore, *below, _ = physical.chain(planned)  # (1)
-    final = physical.without_distribution(session, final)
     is_session = scala.class_name(restore) == "SessionWindowStateStoreRestoreExec"
     partial = below if is_session else below[1:]  # without sessions, there is another merge below restore
     grouping = scala.items(merge.groupingExpressions())
@@ -95,8 +94,7 @@ def compile_aggregate(
         "event_times": event_time_names(grouping),
         "partial": tuple(reversed(partial)),
         "merge": physical.without_distribution(session, merge),
-        "final": final,
-        "evaluation": tuple(physical.evaluation(session, final)),
+        "final": physical.without_distribution(session, final),
         "plan": plan,
         "children": children,
     }

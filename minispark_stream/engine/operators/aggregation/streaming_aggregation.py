@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -67,7 +67,6 @@ class StreamingAggregation(StatefulOperator):
         shuffle_keys: the columns by which rows are shuffled.
         partial, merge, final: Spark's operators; those of `partial` below the shuffle, `merge` before restore and again before
             save, `final` after save.
-        evaluation: what does the work of `final` in a batch, in which the rows that are emitted have different keys.
     """
 
     restore: StateTask
@@ -81,7 +80,6 @@ class StreamingAggregation(StatefulOperator):
     partial: tuple[JavaObject, ...] = field(repr=False, compare=False)
     merge: JavaObject = field(repr=False, compare=False)
     final: JavaObject = field(repr=False, compare=False)
-    evaluation: tuple[JavaObject, ...] = field(repr=False, compare=False)
     operator_name: str = AGGREGATION
     in_words = "aggregations"
 
@@ -138,9 +136,9 @@ class StreamingAggregation(StatefulOperator):
         both = physical.over(session, self.merge, restored)  # (4)
         saved = context.map_partitions(self.tasks, both, save, gathered=True, refusal=refusal)  # (5)
         # (6) Without keys, the result is in one partition. Because Spark knows it, a sort need not run the tasks for a sample.
-        return context.leaf(physical.all_over(session, self.evaluation, saved), in_one_partition=not self.keys.fields)
+        return context.leaf(physical.over(session, self.final, saved), in_one_partition=not self.keys.fields)
 
     def new_rows(self, context: BatchContext, child: JavaObject) -> JavaObject:
         """(1) The new rows, partially aggregated, as a physical plan."""
-        return physical.all_over(context.session, self.partial, context.rows(child))
+        return reduce(lambda below, node: physical.over(context.session, node, below), self.partial, context.rows(child))
 
