@@ -41,6 +41,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from minispark_stream.engine.operators.columns import concat
 from minispark_stream.extras.rpc import RpcEndpoint, RpcEndpointRef
 
 _QUEUE_SIZE = 64  # Arrow batches that wait at a receiver
@@ -171,7 +172,7 @@ class Receiver:
             self.is_cut_off |= any(one.is_cut_off for one in messages)
             if of_rows:
                 self.names = tuple(dict.fromkeys(name for one in of_rows for name in one.names))
-                yield pa.concat_batches([pa.ipc.read_record_batch(one.rows, self._schema) for one in of_rows])
+                yield concat(pa.ipc.read_record_batch(one.rows, self._schema) for one in of_rows)
 
     def merged(self, number: int) -> Iterator[pa.RecordBatch]:
         """Wait for so many rows that come back."""

@@ -89,11 +89,10 @@ class LowLatencyAggregate(RowByRowTask, StateStoreSave):
         number_of = {key: i for i, key in enumerate(different)}
         of_key = np.fromiter(map(number_of.__getitem__, keys), np.int64, count)
         order, group, is_last = _in_groups(of_key, np.fromiter(map(number_of.__getitem__, known), np.int64, len(known)))
-        pushes = np.arange(_PUSHES)
-        columns = take(columns, pa.array(np.append(order, 0 * pushes)))
-        controls = pa.array([None, COMES_BACK, PUSH + " ".join(names)], pa.string())
-        control = controls.take(pa.array(np.append(is_last[group].astype(np.int64), 0 * pushes + 2)))
-        number = pa.array(np.append(group, -1 - pushes))
+        columns = take(columns, pa.array(np.append(order, [0] * _PUSHES)))
+        words = pa.array([None, COMES_BACK, PUSH + " ".join(names)], pa.string())
+        control = words.take(pa.array(np.append(is_last[group].astype(np.int64), [2] * _PUSHES)))
+        number = pa.array(np.append(group, [-1 - i for i in range(_PUSHES)]))
         return record_batch([*columns[:width], control, number, *columns[width:]], len(number))
 
     def evicted(self, store: StateStore) -> tuple[Sequence[bytes], int]:  # (4)
