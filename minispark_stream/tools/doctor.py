@@ -9,7 +9,7 @@ Models nothing of Spark. It looks at eight things and prints one line for each f
    the file itself.
 5. The Python of Spark's workers: $PYSPARK_PYTHON, else this one, which the model's sessions set for a local Spark.
 6. $SPARK_HOME, if it is set: PySpark runs the Spark that is there, whatever pip has installed.
-7. What the package uses of Spark's inside, compared with the jars and the PySpark that are here (contract/check.py).
+7. What the package uses of Spark's internals, compared with the jars and the PySpark that are here (contract/check.py).
 8. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
 
 Then it says which tools run with what is there, because only the model needs all of it (what_runs.py).
@@ -19,7 +19,7 @@ Example:
     ok       Java 17.0.15 (/usr/bin/java)
     missing  dot: not on the PATH. Get it: apt-get install graphviz, ...
     optional nbval: not installed, needed by `test`. Get it: pip install 'nbval>=0.11'
-    missing  Spark's inside: 1 of 984 classes, members and names is missing or different. Get it: pip install ...
+    missing  Spark's internals: 1 of 984 classes, members and names is missing or different. Get it: pip install ...
              org.apache.spark.sql.execution.LogicalRDD.new: not new(Seq, RDD) any more, but new(Seq, RDD, boolean); used for ...
 
 It needs no package: `packaging`, or the copy of it in pip, is imported only if there are version ranges to check.
@@ -254,7 +254,7 @@ def check_contract(env: Mapping[str, str]) -> Iterator[Diagnosis]:
     if spark is None:
         return
     found, number = list(check.differences(spark, check.entries())), check.count(check.entries())
-    what = f"Spark's inside: {{}} of {number} classes, members and names"
+    what = f"Spark's internals: {{}} of {number} classes, members and names"
     if not found:
         yield Diagnosis(what.format("all"))
         return

@@ -1,4 +1,4 @@
-"""What this package uses of Spark's inside, in two lists: contract.txt of this folder, and that of extras/jvm.
+"""What this package uses of Spark's internals, in two lists: contract.txt of this folder, and that of extras/jvm.
 
 Spark promises that its public API stays. The engine also calls classes that no document promises: it builds its plans with
 Catalyst's own. Such a class may be renamed, or get one more parameter, in any version of Spark. So each is declared in a list,

@@ -1,4 +1,4 @@
-"""What the extras use of Spark's inside, and of its Kafka connector: contract.txt of this folder (engine/jvm/contract.py).
+"""What the extras use of Spark's internals, and of its Kafka connector: contract.txt of this folder (engine/jvm/contract.py).
 
     java_class(session, EXTRAS["TopicPartition"])
 

@@ -11,7 +11,7 @@ from minispark_stream.lens.steps.step import Step
 from minispark_stream.lens.trace.report import OperatorReport
 from minispark_stream.lens.trace.rows import InMemory, RowOfState, ToldRow, Zip
 from minispark_stream.lens.trace.values import at_least_0
-from minispark_stream.lens.view.words import number, plain, plural, time_words
+from minispark_stream.lens.view.words import number, plain, plural, time_words, two_clocks
 
 # -- stateOperator -------------------------------------------------------------------------------------------
 
@@ -77,7 +77,9 @@ def _changed(ins: OperatorIns, outs: OperatorOuts) -> str:
 def _bounds(decides: Decides) -> str:
     """Up to which time the rows of each side of a join are evicted."""
     leaves = map(at_least_0, decides.get("leaves_ms", ()) if decides.get("join_type") else ())
-    said = [f"{side} rows up to {time_words(ms)}" for side, ms in zip(SIDES, leaves) if ms]
+    known = {side: ms for side, ms in zip(SIDES, leaves) if ms}
+    times = two_clocks(*known.values()) if len(known) == 2 else map(time_words, known.values())
+    said = [f"{side} rows up to {time}" for side, time in zip(known, times)]
     return f"; {' and '.join(said)} are evicted" if said else ""
 
 

@@ -4,7 +4,7 @@
 
 1. There is a chart for each title, with a line for each name. Lines with the same name have the same colour in all charts.
 2. A line goes straight from point to point. With `steps`, it keeps its height until the next point.
-3. A level, such as a threshold, is a dashed line across each chart.
+3. A level, such as a threshold, is a dashed line across each chart, which the legend names.
 4. Lines that lie on each other, from their first point to their last, take turns, so that all colours are seen, and a line of
    words says which they are.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minispark_stream.lens.view.latency import COLOURS
+from minispark_stream.lens.view.latency import COLOURS, plain_numbers
 from minispark_stream.lens.view.measure import settings
 from minispark_stream.lens.view.sheet import GREY, legend_above, svg_of
 from minispark_stream.lens.view.timeline import Picture
@@ -28,7 +28,8 @@ NEAR = 0.03  # lines lie on each other if they are never farther apart, as a par
 
 
 def picture(
-    charts: Mapping[str, Mapping[str, Points]], x: str, *, log: bool = False, steps: bool = False, level: float | None = None
+    charts: Mapping[str, Mapping[str, Points]], x: str, *, log: bool = False, steps: bool = False,
+    level: tuple[str, float] | None = None,
 ) -> Picture:
     """A chart for each title.
 
@@ -37,7 +38,7 @@ def picture(
         x: what the horizontal axis of all charts is.
         log: whether both axes are logarithmic.
         steps: whether a line stays at its height until the next point.
-        level: a height that is marked.
+        level: a height that is marked, and before it what it is called.
 
     Raises:
         ValueError: there is no line, or a line has no points.
@@ -52,7 +53,7 @@ def picture(
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
     drawn: dict[str, Artist] = {}
     with settings():
-        figure = Figure(figsize=(10, 3.1 + 0.18 * len(names)), layout="constrained")
+        figure = Figure(figsize=(8.5, 3.4), layout="constrained")
         for ax, (title, lines) in zip(figure.subplots(1, len(charts), squeeze=False).flat, charts.items()):
             for name, points in lines.items():  # (1)
                 look: Any = {"color": colours[name], "marker": "o", "markersize": 3.5, "linewidth": 1.6, "label": name}
@@ -68,13 +69,15 @@ def picture(
                     words, middle, (6, 6), textcoords="offset points", fontsize=8, color=GREY, parse_math=False,
                 )
             if level is not None:  # (3)
-                ax.axhline(level, color="#c62828", linestyle="--", linewidth=1)
+                drawn[level[0]] = ax.axhline(level[1], color="#c62828", linestyle="--", linewidth=1, label=level[0])
             if log:
                 ax.set_xscale("log")
                 ax.set_yscale("log")
+                plain_numbers(ax.xaxis)
             else:
                 ax.set_ylim(bottom=0)
                 ax.locator_params(axis="x", integer=True)  # no window begins at minute 7.5
+            plain_numbers(ax.yaxis)
             ax.set_title(title, loc="left", fontsize=10)
             ax.set_xlabel(x)
         legend_above(figure, list(drawn.values()))

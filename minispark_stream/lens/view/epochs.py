@@ -97,7 +97,7 @@ def svg(recordings: Sequence[Recording]) -> str:
 
     rows = [len(one) for one in drawn]
     with settings():
-        figure = Figure(figsize=(10, 0.26 * sum(rows) + 0.6 * len(rows) + 1.2), layout="constrained")
+        figure = Figure(figsize=(8.5, 0.26 * sum(rows) + 0.6 * len(rows) + 1.2), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=rows)[:, 0]
         titles: dict[str, str] = {}
         for number, (recording, one, ax) in enumerate(zip(recordings, drawn, axes)):  # (3)

@@ -20,11 +20,13 @@ from typing import Any
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import is_compact
 from minispark_stream.lens.trace.recording import Batch, Recording
+from minispark_stream.lens.view.measure import text_width
 from minispark_stream.lens.view.sheet import GONE, GREY, HELD, MARGIN, MARKED, NEW, OUT, PALE, VIOLET, Look, Sheet, Shown
 from minispark_stream.lens.view.words import plural, short
 
 MOST, MOST_FILES = 24, 5
-LABEL, LOOKS, SEEN, BOX, TALL, ROW = 70.0, 84.0, 60.0, 84.0, 19.0, 27.0
+LABEL, LOOKS, SEEN, TALL, ROW = 70.0, 72.0, 52.0, 19.0, 27.0
+NARROW, WIDE = 54.0, 84.0  # boxes; those of a source are as wide as its names need
 _FILE_SOURCE = re.compile(r"\w+: FileStreamSource\[")
 
 
@@ -147,17 +149,19 @@ def svg(found: FileRows) -> str | None:
         min(max(counts, default=0), MOST_FILES) + any(count > MOST_FILES for count in counts)
         for counts in ([len(r.taken) for r in rows], [r.left_count for r in rows], [len(e.added) for e in found.manifest])
     )
-    wide = max(LABEL + LOOKS + SEEN + (max(takes, 2) + max(leaves, 2)) * BOX + 10, LABEL + (names + 4) * BOX, 530)
+    longest = max((text_width(name, 8.5) for row in rows for name in (*row.taken, *(row.left or ()))), default=0.0)
+    box = min(max(longest + 14, NARROW), WIDE)
+    wide = max(LABEL + LOOKS + SEEN + (max(takes, 2) + max(leaves, 2)) * box + 10, LABEL + (names + 4) * WIDE, 530)
     caption = (CAPTION if rows else "") + (MANIFEST if found.manifest else "")
     sheet = Sheet("files", 2 * MARGIN + wide, "Files", caption, legend)
     for source, taken in found.sources:
-        _source(sheet, source, taken, MARGIN + LABEL + LOOKS + SEEN + max(takes, 2) * BOX + 10)
+        _source(sheet, source, taken, box, MARGIN + LABEL + LOOKS + SEEN + max(takes, 2) * box + 10)
     if found.manifest:
         _manifest(sheet, found.sink, found.manifest)
     return sheet.svg()
 
 
-def _source(sheet: Sheet, source: str, taken: Sequence[TakenFiles], leaves: float) -> None:
+def _source(sheet: Sheet, source: str, taken: Sequence[TakenFiles], box: float, leaves: float) -> None:
     looks, seen, takes = MARGIN + LABEL, MARGIN + LABEL + LOOKS, MARGIN + LABEL + LOOKS + SEEN
     sheet.heading(f"source {source}")
     for x, words in ((looks, "looks"), (seen, "had read"), (takes, "takes"), (leaves, "leaves")):
@@ -169,9 +173,9 @@ def _source(sheet: Sheet, source: str, taken: Sequence[TakenFiles], leaves: floa
         sheet.words(MARGIN, y + TALL / 2, f"batch {row.batch_id}{' again' if row.again else ''}", bold=True, size=8.5)
         sheet.words(looks, y + TALL / 2, row.looks_at or "not told", ink=GREY)
         sheet.words(seen, y + TALL / 2, plural(row.seen, "file") if row.seen else "none", ink=GREY)
-        _boxes(sheet, takes, row.taken, len(row.taken), MARKED if row.again else NEW, "no new file")
+        _boxes(sheet, takes, box, row.taken, len(row.taken), MARKED if row.again else NEW, "no new file")
         left = HELD if row.keeps else GONE
-        _boxes(sheet, leaves, row.left or (), row.left_count, left, "not told" if row.left is None else "nothing")
+        _boxes(sheet, leaves, box, row.left or (), row.left_count, left, "not told" if row.left is None else "nothing")
         sheet.top += ROW
     _newest(sheet, len(taken))
 
@@ -184,10 +188,10 @@ def _manifest(sheet: Sheet, sink: str, entries: Sequence[DrawnEntry]) -> None:
         sheet.line([MARGIN, sheet.width - MARGIN], [y - 4] * 2, PALE, 0.7, layer=1)
         sheet.words(MARGIN, y + TALL / 2, f"batch {entry.batch_id}", bold=True, size=8.5)
         look = GONE if entry.skipped else VIOLET if entry.is_compact else OUT
-        sheet.box(MARGIN + LABEL, y, BOX, TALL, entry.name, look, size=8.5)
-        after = MARGIN + LABEL + BOX + 8
+        sheet.box(MARGIN + LABEL, y, WIDE, TALL, entry.name, look, size=8.5)
+        after = MARGIN + LABEL + WIDE + 8
         said = "skipped: an earlier run has written it" if entry.skipped else "names no file: the batch gave no rows"
-        used = _boxes(sheet, after, entry.added, len(entry.added), OUT, said)
+        used = _boxes(sheet, after, WIDE, entry.added, len(entry.added), OUT, said)
         if entry.is_compact and not entry.skipped:
             first = max((e.batch_id for e in entries if e.is_compact and e.batch_id < entry.batch_id), default=0)
             words = f"and all that the entries {first} to {entry.batch_id - 1} name, once more"
@@ -202,16 +206,16 @@ def _newest(sheet: Sheet, count: int) -> None:
     sheet.top += 10
 
 
-def _boxes(sheet: Sheet, x: float, names: Sequence[str], count: int, look: Look, none: str) -> float:
+def _boxes(sheet: Sheet, x: float, wide: float, names: Sequence[str], count: int, look: Look, none: str) -> float:
     """A box for each file, as far as there is room. Returns the width of all boxes."""
     y = sheet.top
     if not count:
         sheet.words(x, y + TALL / 2, none, ink=GREY)
         return len(none) * 5.6
     for place, name in enumerate(names[:MOST_FILES]):
-        sheet.box(x + place * BOX, y, BOX - 6, TALL, name, look, size=8.5)
-    used = min(len(names), MOST_FILES) * BOX
+        sheet.box(x + place * wide, y, wide - 6, TALL, name, look, size=8.5)
+    used = min(len(names), MOST_FILES) * wide
     if count > MOST_FILES:
         sheet.words(x + used, y + TALL / 2, f"and {count - MOST_FILES} more", ink=GREY)
-        used += BOX
+        used += wide
     return used

@@ -89,7 +89,7 @@ class _Drawing:
             "flow",
             graph_attr={
                 "newrank": "true", "nodesep": "0.3", "ranksep": "0.2", "bgcolor": "white", "pad": "0.05", "fontname": FONT,
-                "fontsize": "12",
+                "fontsize": "12", "size": "8.5,100",  # as wide as a cell of JupyterLab
             },
             node_attr={
                 "fontname": FONT, "fontsize": "13", "style": "filled", "shape": "box", "margin": "0.08,0.03", "height": "0.3",

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from minispark_stream.lens.trace.fates import SIDES
 from minispark_stream.lens.view.join_buffers import DrawnJoin, DrawnPair, RowLane
-from minispark_stream.lens.view.sheet import CELL, GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown
-from minispark_stream.lens.view.words import clock_words, plural, row_words
+from minispark_stream.lens.view.sheet import GREY, HELD, INK, MARGIN, NEW, OUT, PALE, WRONG, Sheet, Shown, columns_wide
+from minispark_stream.lens.view.words import plural, row_words, short_clock
 
 LABEL, LANE = 128.0, 17.0
-NARROW, WIDE = 64.0, 92.0  # columns: as wide as a cell of JupyterLab allows, and never narrower than the time at their head
+NARROW, WIDE = 57.0, 92.0  # columns: a cell of JupyterLab has room for eight narrow ones
 STATE = "#8a5600"
 CAPTION = (
     "A bar shows how long a row waits in the buffer of its side for matching rows of the other side. Follow a bar to its end: "
-    "there the state watermark of its side (the time above or below the column) has reached the row's event time."
+    "there the state watermark of its side (the time above or below the column) has passed the row's event time."
 )
 
 
@@ -36,11 +36,16 @@ def svg(found: Sequence[DrawnJoin]) -> str | None:
         (HELD, "not stored", any(not lane.is_stored and not lane.is_late for lane in lanes)),
     ]
     columns, around = max(max(len(one.batch_ids) for one in found), 5), 2 * MARGIN + LABEL
-    column = min(max((CELL - around) / columns, NARROW), WIDE)
+    column = columns_wide(columns, around, NARROW, WIDE)
     sheet = Sheet("join", around + column * columns, "Two buffers of a join", CAPTION, legend)
     for one in found:
         _Drawing(sheet, one, column).draw()
     return sheet.svg()
+
+
+def _bound(ms: int) -> str:
+    """Which event times leave: in a picture, up to 12:04:59.999 is before 12:05."""
+    return f"≤ {short_clock(ms)}" if (ms + 1) % 1000 else f"< {short_clock(ms + 1)}"
 
 
 class _Drawing:
@@ -93,9 +98,9 @@ class _Drawing:
     def bounds(self, side: int) -> None:
         """The state watermark of a side in each batch."""
         if any(self.one.leaves_ms[side]):
-            self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: leaves up to", ink=STATE)
+            self.sheet.words(MARGIN, self.sheet.top + 4, f"{SIDES[side]}: leaves if", ink=STATE)
             for n, ms in enumerate(self.one.leaves_ms[side]):
-                words = "" if ms is None else clock_words(ms)
+                words = "" if ms is None else _bound(ms)
                 self.sheet.words(self.x(n) + self.column / 2, self.sheet.top + 4, words, ink=STATE, size=8.5, align="center")
             self.covers(self.sheet.top - 3)
         else:

@@ -51,7 +51,7 @@ def series(recording: Recording) -> dict[str, Series]:
             name: [phases(batch)[name] / 1000 for batch in batches] for name in PHASES
         },
         "watermark behind the newest event (s)": {"behind": behind},
-        "state rows": {"kept": [row["state_rows"] for row in rows]},
+        "state rows": {"in the state": [row["state_rows"] for row in rows]},
         "state memory (kB)": {"memory": [None if (size := row["state_bytes"]) is None else size / 1000 for row in rows]},
     }
     return {

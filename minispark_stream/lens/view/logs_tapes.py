@@ -21,11 +21,13 @@ from minispark_stream.engine.checkpointing.recovery import decide
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import entry_metadata
-from minispark_stream.lens.view.sheet import GONE, MARGIN, MARKED, NEW, OUT, WRONG, Look, Sheet, Shown
+from minispark_stream.lens.view.sheet import CELL, GONE, MARGIN, MARKED, NEW, OUT, WRONG, Look, Sheet, Shown
 from minispark_stream.lens.view.words import offset_words, time_words
 
-MOST = 48
-COLUMN, BOX, TALL = 112.0, 100.0, 38.0
+MOST, ACROSS = 48, 6
+LABEL, TALL = 62.0, 38.0
+COLUMN = (CELL - 2 * MARGIN - LABEL) / ACROSS
+BOX = COLUMN - 9
 LOST = Look("#ffffff", WRONG.edge, WRONG.ink, dashed=True)
 
 
@@ -151,12 +153,11 @@ def svg(found: Sequence[LogRun], recorded: int) -> str | None:
         (LOST, "written, and lost before the next run began", any(True in one.lost for one in shown)),
         (GONE, "deleted since, no restart can need it", any(one.deleted for one in shown)),
     ]
-    across = max(min(max(len(run.batches) for run in found), 8), 5)
-    sheet = Sheet("logs", 2 * MARGIN + 62 + COLUMN * across, "The offset log and the commit log", CAPTION, legend)
+    sheet = Sheet("logs", CELL, "The offset log and the commit log", CAPTION, legend)
     for run in found:
         says = f": {run.says}" if run.says else ""
         sheet.heading(f"Run {run.number}{says}")
-        for line in _lines(run.batches, across):
+        for line in _lines(run.batches):
             _tapes(sheet, line)
         sheet.top += 6
     if len(shown) < recorded:
@@ -164,9 +165,9 @@ def svg(found: Sequence[LogRun], recorded: int) -> str | None:
     return sheet.svg()
 
 
-def _lines(batches: Sequence[Logged], across: int) -> Iterator[Sequence[Logged]]:
-    for first in range(0, len(batches), across):
-        yield batches[first : first + across]
+def _lines(batches: Sequence[Logged]) -> Iterator[Sequence[Logged]]:
+    for first in range(0, len(batches), ACROSS):
+        yield batches[first : first + ACROSS]
 
 
 def _tapes(sheet: Sheet, batches: Sequence[Logged]) -> None:
@@ -174,7 +175,7 @@ def _tapes(sheet: Sheet, batches: Sequence[Logged]) -> None:
     sheet.words(MARGIN, upper + TALL / 2, "offsets/", bold=True, size=10)
     sheet.words(MARGIN, lower + TALL / 2, "commits/", bold=True, size=10)
     for place, one in enumerate(batches):
-        x = MARGIN + 62 + place * COLUMN
+        x = MARGIN + LABEL + place * COLUMN
         until = "; ".join(one.offsets) or "no offsets"
         tip = f"offsets/{one.batch_id}: up to {until}"
         if one.watermark is not None:

@@ -25,12 +25,13 @@ from typing import Any
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.rows import Tasks
 from minispark_stream.lens.view.epochs import COMMITTED, LOGGED
-from minispark_stream.lens.view.sheet import GREY, INK, MARGIN, NEW, OUT, PALE, VIOLET, Sheet, Shown
+from minispark_stream.lens.view.sheet import CELL, GREY, INK, MARGIN, NEW, OUT, PALE, VIOLET, Sheet, Shown
 from minispark_stream.lens.view.words import duration_words, plural
 
 PLACES = ("read", "computed", "received", "written")  # as the tasks call them (extras/real_time/ways.py)
 MOST_LANES, MOST_BATCHES, MOST_ROWS = 6, 12, 60  # tasks of a stage, batches of a trace, rows of a batch
-LABEL, PLOT, LANE, GAP = 96.0, 490.0, 15.0, 26.0
+LABEL, LANE, GAP = 96.0, 15.0, 26.0
+PLOT = CELL - 2 * MARGIN - LABEL
 ROW = VIOLET.edge
 CAPTION = (
     "A bar is a task. In micro-batches, the second stage begins when the first one has ended. In real-time mode, both run for "
@@ -129,7 +130,7 @@ def svg(recordings: Sequence[Recording]) -> str:
         (ROW, "rows that were read together, from the reader to the sink", bool(followed)),
         (LOGGED, "offsets logged", True), (COMMITTED, "committed", True),
     ]
-    sheet = Sheet("pipelines", 2 * MARGIN + LABEL + PLOT, "Two stages, one after the other or at once", CAPTION, legend)
+    sheet = Sheet("pipelines", CELL, "Two stages, one after the other or at once", CAPTION, legend)
     lasts = max(one[-1].end_ms - one[0].begin_ms for one in shown)
     drawing = _Drawing(sheet, lasts * 1.02)
     for of_trace in shown:

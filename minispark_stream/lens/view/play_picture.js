@@ -118,7 +118,7 @@ function lanes() {
 }
 
 function laneName({ thing }) {
-  if (shown.operator === "dedup") return `${keyName(thing.key)}, kept until ${at(thing.end)}`;
+  if (shown.operator === "dedup") return `${keyName(thing.key)}, remembered until ${at(thing.end)}`;
   if (shown.operator === "join") return titled(thing);
   return `[${at(thing.start)}, ${at(thing.end)})${keyName(thing.key) ? ` ${keyName(thing.key)}` : ""}`;
 }

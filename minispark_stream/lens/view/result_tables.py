@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, OUT, PALE, Look, Sheet
+from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, OUT, PALE, Look, Sheet, columns_wide
 from minispark_stream.lens.view.timeline import Picture
 
 TableRows = Sequence[str]  # of one table, or of what was sent in one batch
-LABEL, COLUMN, BOX, TALL = 110.0, 112.0, 104.0, 17.0
+LABEL, GAP, TALL = 110.0, 8.0, 17.0
+NARROW, WIDE = 90.0, 112.0  # columns
 CAPTION = (
     "Top to bottom: all input up to this batch, the table that a batch query makes of it, and what each output mode emits. "
     "The table does not depend on the mode; the mode says which of its rows are emitted, and when."
@@ -44,16 +45,18 @@ def result_tables(tables: Mapping[str, Sequence[TableRows]], sent: Mapping[str, 
         (NEW, "new or changed in this batch", bool(tables)), (HELD, "as before", bool(tables)),
         (OUT, "sent to the sink", bool(sent)),
     ]
-    sheet = Sheet("results", 2 * MARGIN + LABEL + COLUMN * batches, "Input, result table and output", CAPTION, legend)
-    for batch in range(batches):
-        sheet.words(_x(batch), sheet.top + 4, f"batch {batch}", bold=True)
+    column = columns_wide(batches, 2 * MARGIN + LABEL, NARROW, WIDE)
+    sheet = Sheet("results", 2 * MARGIN + LABEL + column * batches, "Input, result table and output", CAPTION, legend)
+    xs = [MARGIN + LABEL + column * batch for batch in range(batches)]
+    for batch, x in enumerate(xs):
+        sheet.words(x, sheet.top + 4, f"batch {batch}", bold=True)
     sheet.top += 20
     for name, states in tables.items():
         full = [*states, *[states[-1]] * (batches - len(states))]
         before: Sequence[TableRows] = [(), *full]
-        _band(sheet, name, [_looks(rows, old) for rows, old in zip(full, before)], batches)  # (1)
+        _band(sheet, name, [_looks(rows, old) for rows, old in zip(full, before)], xs, column - GAP)  # (1)
     for name, outputs in sent.items():  # (2)
-        _band(sheet, f"{name} sends", [[(row, OUT) for row in rows] for rows in outputs], batches)
+        _band(sheet, f"{name} sends", [[(row, OUT) for row in rows] for rows in outputs], xs, column - GAP)
     return Picture(sheet.svg())
 
 
@@ -65,18 +68,14 @@ def _looks(rows: TableRows, before: TableRows) -> list[tuple[str, Look]]:
     return looks
 
 
-def _band(sheet: Sheet, name: str, columns: Sequence[Sequence[tuple[str, Look]]], batches: int) -> None:
+def _band(sheet: Sheet, name: str, columns: Sequence[Sequence[tuple[str, Look]]], xs: Sequence[float], wide: float) -> None:
     sheet.line([MARGIN, sheet.width - MARGIN], [sheet.top - 4] * 2, PALE, 0.7, layer=1)
     sheet.words(MARGIN, sheet.top + TALL / 2, name, bold=True)
-    for batch, rows in enumerate(columns):
+    for x, rows in zip(xs, columns):
         for place, (row, look) in enumerate(rows):
-            sheet.box(_x(batch), sheet.top + place * TALL, BOX, TALL - 2, row, look)
+            sheet.box(x, sheet.top + place * TALL, wide, TALL - 2, row, look)
         if not rows:
-            sheet.words(_x(batch), sheet.top + TALL / 2, "nothing", ink=GREY)
-    if (missing := len(columns)) < batches:
-        sheet.words(_x(missing), sheet.top + TALL / 2, "no such batch", ink=GREY)
+            sheet.words(x, sheet.top + TALL / 2, "nothing", ink=GREY)
+    if len(columns) < len(xs):
+        sheet.words(xs[len(columns)], sheet.top + TALL / 2, "no such batch", ink=GREY)
     sheet.top += TALL * max(1, *map(len, columns)) + 10
-
-
-def _x(batch: int) -> float:
-    return MARGIN + LABEL + batch * COLUMN

@@ -37,6 +37,7 @@ COVER = "-cover-"  # before the number of a batch, in the id of what hides it
 POINTS = 72  # to an inch
 MARGIN, ROUND = 14.0, 2.5
 READ, WIDE = 250.0, 520.0  # the width of a line, without the margin: on a phone, and where there is room
+SAMPLE, APART = 24.0, 20.0  # in the legend of charts: the sample before an entry, the space between two
 CELL = 612.0  # the width that a cell of JupyterLab shows of it, on a laptop
 
 
@@ -207,11 +208,24 @@ class Sheet:
         return svg_of(self._figure, self._tips, self.kind, self.stays, said)
 
 
+def columns_wide(count: int, beside: float, least: float, most: float) -> float:
+    """How wide each column is: with what is beside them, all fit into a cell of JupyterLab if the bounds allow it."""
+    return min(max((CELL - beside) / count, least), most)
+
+
 def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
-    """The legend of charts, above them, no wider than `READ`."""
-    for handle in handles:
-        handle.set_label("\n".join(wrapped(str(handle.get_label()), READ - 24, 9)))
-    figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=9, borderpad=0)
+    """The legend of charts, above them."""
+    across = legend_columns(handles)
+    figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=9, borderpad=0, ncols=across)
+
+
+def legend_columns(handles: Sequence[Artist]) -> int:
+    """How many entries of a legend are beside each other. No entry is wider than `READ`."""
+    lines = [wrapped(str(handle.get_label()), READ - SAMPLE, 9) for handle in handles]
+    for handle, label in zip(handles, lines):
+        handle.set_label("\n".join(label))
+    widest = SAMPLE + max(text_width(line, 9) for label in lines for line in label)
+    return min(max(int(CELL / (widest + APART)), 1), len(handles))
 
 
 def svg_of(  # (3)

@@ -227,6 +227,8 @@ def _place_words(found: list[StorePlace]) -> str:
     first, last = partitions[0], partitions[-1]
     if len(partitions) == 1:
         words = f"partition {first}"
+    elif len(partitions) == 2:
+        words = f"partitions {first} and {last}"
     elif partitions == list(range(first, last + 1)):
         words = f"partitions {first} to {last}"
     else:

@@ -52,8 +52,8 @@ def _counted(view: OperatorView) -> str:
     counts = [
         f"<span class='count {look}'>{say(number(view.metrics[key]))} {words}</span>"
         for key, words, look in (
-            ("numRowsTotal", "kept", "same"), ("numRowsUpdated", "updated", "add"), ("numRowsRemoved", "removed", "remove"),
-            ("numRowsDroppedByWatermark", "dropped as late", "late"),
+            ("numRowsTotal", "in the state", "same"), ("numRowsUpdated", "updated", "add"),
+            ("numRowsRemoved", "removed", "remove"), ("numRowsDroppedByWatermark", "dropped as late", "late"),
         ) if key in view.metrics and (view.metrics[key] or key == "numRowsTotal")
     ]
     return f"<p><b>{view.operator_id}</b> <code>{escape(view.operator)}</code>{version} {' '.join(counts)}</p>"

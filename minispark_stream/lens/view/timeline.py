@@ -25,7 +25,7 @@ PHASES = {  # in the order in which they happen
     "latestOffset": "#4a7fb5", "walCommit": "#e6a817", "getBatch": "#7bb3d9", "queryPlanning": "#9c7bc0",
     "addBatch": "#5aa46f", "commitOffsets": "#d97b4a", "other": "#c9d1d9",
 }
-LABEL, BAR, ROW, LEGEND = 110, 620, 22, 340  # the legend is no wider than a phone
+LABEL, BAR, ROW, LEGEND = 110, 610, 22, 340  # the legend is no wider than a phone
 MOST = 100  # batches
 
 

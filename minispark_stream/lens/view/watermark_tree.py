@@ -24,11 +24,13 @@ from typing import Any
 from minispark_stream.lens.trace.measured import measured
 from minispark_stream.lens.trace.recording import Batch, Recording
 from minispark_stream.lens.trace.values import at_least_0
-from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, PALE, VIOLET, Sheet
-from minispark_stream.lens.view.words import clock_words, delay_words, short
+from minispark_stream.lens.view.measure import text_width
+from minispark_stream.lens.view.sheet import GREY, HELD, MARGIN, NEW, PALE, VIOLET, Sheet, columns_wide
+from minispark_stream.lens.view.words import delay_words, short, short_clock
 
 MOST, DEEPEST = 10, 20
-TREE, COLUMN, INDENT, WORDS = 310.0, 84.0, 18.0, 60.0
+TREE, INDENT, WORDS = 310.0, 18.0, 60.0  # the tree at most, a step to the right in it, and the words at its right
+NARROW, WIDE = 46.0, 84.0  # columns
 DROPS, EVICTS, PROMISES = "#c62828", "#8a5600", "#6a3fa0"
 LINES = [("drops", DROPS), ("evicts", EVICTS), ("promises", PROMISES)]
 HEIGHTS = {"operator": 50.0, "watermark": 24.0, "source": 24.0}
@@ -151,15 +153,20 @@ def svg(found: Tree | None) -> str | None:
     if found is None:
         return None
     which = "the greatest" if found.policy == "max" else "the smallest"
-    width = 2 * MARGIN + TREE + COLUMN * max(len(found.batch_ids), 4)
-    sheet = Sheet("watermarks", width, "The watermark on its way up the plan", CAPTION.format(which=which), [
+    labels = max(INDENT * node.depth + text_width(node.label, 9) for node in found.nodes)
+    first = MARGIN + min(labels + WORDS + 24, TREE)
+    said = [*map(_clock, found.watermarks), *(one for node in found.nodes for cell in node.cells for one in _words(node, cell))]
+    longest = max(text_width(one, 9, bold=True) for one in said)
+    column = columns_wide(len(found.batch_ids), first + MARGIN, max(longest + 6, NARROW), WIDE)
+    lines = [first + column * n for n in range(len(found.batch_ids) + 1)]
+    middles = [line + column / 2 for line in lines[:-1]]
+    sheet = Sheet("watermarks", lines[-1] + MARGIN, "The watermark on its way up the plan", CAPTION.format(which=which), [
         (DROPS, "drops rows up to (what it saw in the batch before)", True), (EVICTS, "evicts state up to", True),
         (PROMISES, "promises to the operator above", True),
     ])
     top = sheet.top
     sheet.words(MARGIN, top + 27, "watermark of the query", bold=True, size=9.5)
-    for n, (batch_id, ms) in enumerate(zip(found.batch_ids, found.watermarks)):
-        x = MARGIN + TREE + COLUMN * n + COLUMN / 2
+    for x, batch_id, ms in zip(middles, found.batch_ids, found.watermarks):
         sheet.words(x, top + 6, f"batch {batch_id}", size=9, bold=True, align="center")
         sheet.words(x, top + 27, _clock(ms), size=9, bold=True, align="center")
     sheet.top = top + 44
@@ -168,39 +175,36 @@ def svg(found: Tree | None) -> str | None:
         tall = HEIGHTS[node.kind]
         y, x = sheet.top, MARGIN + INDENT * node.depth
         look = {"operator": NEW, "watermark": VIOLET, "source": HELD}[node.kind]
-        sheet.box(x, y + 2, MARGIN + TREE - WORDS - 8 - x, tall - 6, node.label, look)
-        said = LINES if node.kind == "operator" else [("measures", PROMISES)] if node.kind == "watermark" else []
-        for line, (words, colour) in enumerate(said):
-            middle = y + tall / 2 - 1 + 14 * (line - (len(said) - 1) / 2)
-            sheet.words(MARGIN + TREE - 8, middle, words, ink=colour, size=8.5, align="right")
+        sheet.box(x, y + 2, first - WORDS - 8 - x, tall - 6, node.label, look)
+        lines_of = LINES if node.kind == "operator" else [("measures", PROMISES)] if node.kind == "watermark" else []
+        for line, (name, colour) in enumerate(lines_of):
+            middle = y + tall / 2 - 1 + 14 * (line - (len(lines_of) - 1) / 2)
+            sheet.words(first - 8, middle, name, ink=colour, size=8.5, align="right")
+            for x_of_batch, cell in zip(middles, node.cells):
+                for one in _words(node, cell)[line:line + 1]:
+                    sheet.words(x_of_batch, middle, one, ink=colour, size=8.5, align="center")
         parent = next((height for depth, height in reversed(centres) if depth < node.depth), None)
         if parent is not None:
             sheet.line([x - INDENT / 2, x - INDENT / 2, x], [parent, y + tall / 2 - 1, y + tall / 2 - 1], GREY, 1.1)
         centres.append((node.depth, y + tall - 4))
-        for n, cell in enumerate(node.cells):
-            _cell(sheet, MARGIN + TREE + COLUMN * n + COLUMN / 2, y + tall / 2 - 1, node, cell)
         sheet.line([MARGIN, sheet.width - MARGIN], [y - 1] * 2, PALE, 0.6, layer=1)
         sheet.top += tall + 2
-    for n in range(len(found.batch_ids) + 1):
-        sheet.line([MARGIN + TREE + COLUMN * n] * 2, [top, sheet.top], PALE, 0.7, layer=1)
+    for x in lines:
+        sheet.line([x] * 2, [top, sheet.top], PALE, 0.7, layer=1)
     sheet.top += 6
     if len(found.batch_ids) < found.batches:
         sheet.note(f"The newest {len(found.batch_ids)} of {found.batches} batches.")
     return sheet.svg()
 
 
-def _cell(sheet: Sheet, x: float, y: float, node: TreeNode, cell: Cell | None) -> None:
+def _words(node: TreeNode, cell: Cell | None) -> list[str]:
+    """What is written in a cell, from top to bottom."""
     if cell is None:
-        return
+        return []
     if node.kind == "watermark":
-        words = _clock(cell.promises_ms) if cell.promises_ms else "no row yet"
-        sheet.words(x, y, words, ink=PROMISES, size=9, align="center")
-        return
-    promises = "no promise" if cell.promises_ms is None else _clock(cell.promises_ms)
-    for line, words in enumerate((_clock(cell.drops_ms), _clock(cell.evicts_ms), promises)):
-        colour = LINES[line][1]
-        sheet.words(x, y + 14 * (line - 1), words, ink=colour, size=8.5, align="center")
+        return [_clock(cell.promises_ms) if cell.promises_ms else "no row"]
+    return [_clock(cell.drops_ms), _clock(cell.evicts_ms), "none" if cell.promises_ms is None else _clock(cell.promises_ms)]
 
 
 def _clock(ms: int | None) -> str:
-    return clock_words(ms) if ms and ms > 0 else "–"
+    return short_clock(ms) if ms and ms > 0 else "–"

@@ -137,7 +137,7 @@ class Comparison:
         took = "ms: how long the trigger of the batch took"
         if self.recorded == "off":
             return f"{took}; nothing was recorded."
-        costs = ", which takes Spark jobs of its own: this is no race" if self.recorded == "rows" else ""
+        costs = ", which takes Spark jobs of its own: this is not a race" if self.recorded == "rows" else ""
         return f"{took}, measured while the model was recording {self.recorded}{costs}."
 
     def _verdict(self) -> str:

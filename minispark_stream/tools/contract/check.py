@@ -1,4 +1,4 @@
-"""Compares the two lists of what the package uses of Spark's inside with a Spark: all that is missing or has changed.
+"""Compares the two lists of what the package uses of Spark's internals with a Spark: all that is missing or has changed.
 
     python -m minispark_stream.tools.contract.check              the PySpark that is installed
     python -m minispark_stream.tools.contract.check FOLDER       another one: its folder, or that of its unpacked archive

@@ -1,4 +1,4 @@
-"""The lists of what is used of Spark's inside are complete, and the Spark that is installed has all of it. No JVM is started."""
+"""The lists of what is used of Spark's internals are complete, and the Spark that is installed has all of it. No JVM is started."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_charts_have_the_numbers_of_the_progress_reports() -> None:
     assert charts["rows in a batch"] == {"read": [1, 1, 1]}
     assert charts["time of a batch (s)"]["addBatch"] == [0.005] * 3
     assert charts["watermark behind the newest event (s)"] == {"behind": [None, 60.0, 60.0]}
-    assert charts["state rows"] == {"kept": [1, 2, 3]} and charts["state memory (kB)"] == {"memory": [0.001] * 3}
+    assert charts["state rows"] == {"in the state": [1, 2, 3]} and charts["state memory (kB)"] == {"memory": [0.001] * 3}
 
 
 @pytest.mark.parametrize("numbers", [[], [0], list(range(250))])

@@ -320,6 +320,15 @@ def test_where_there_is_little_room_panels_and_tabs_take_turns(browser: Browser,
     expect(tab.locator("#tab-changed")).to_be_disabled()
 
 
+def test_two_panels_of_which_one_is_too_narrow_stand_one_above_the_other_and_share_the_room(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    wide = {f"column_{n}": "2024-01-01 12:00:00" for n in range(5)}
+    events = tuple(replace(e, outputs={**e.outputs, "rows": [wide]}) if "rows" in e.outputs and e.step == "addBatch" else e for e in TRACE.events)
+    tab = opened(browser, page({"model": replace(TRACE, events=events)}), tmp_path, width=828, height=560, at=ADD_BATCH)
+    (_, first), (_, second) = sorted((box[1], box) for box in places(tab, "main > .lit"))
+    waiting = min(box[1] for box in places(tab, "main > [data-panel]:not(.lit)"))
+    assert first[0] == second[0] and first[3] < second[1] and waiting - 15 < second[3] < waiting
+
+
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
 def test_where_there_is_room_the_picture_of_the_query_stands_beside_the_steps_and_moves(
     browser: Browser, html: str, tmp_path: Path, width: int, height: int  # noqa: F811

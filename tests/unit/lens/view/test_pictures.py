@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -135,6 +136,23 @@ def test_a_row_of_a_join_has_a_lane_until_it_is_evicted_and_a_line_to_each_partn
     assert [(pair.batch, pair.left, pair.right) for pair in one.pairs] == [(0, 0, 0)]  # 12:00 and 12:09 do not meet
 
 
+def test_a_join_with_a_time_range_has_no_thousandths_of_a_second_above_its_columns() -> None:
+    leaves = {0: "≤ 12:07", 59_999: "&lt; 12:08", 1_500: "≤ 12:07:01.500"}
+    for more_ms, words in leaves.items():
+        moved = [
+            replace(e, inputs={**e.inputs, "decides": {**e.inputs["decides"], "leaves_ms": [at(7) + more_ms, None]}})
+            if e.step == "stateOperator" and e.batch_id == 2 else e for e in JOIN.events
+        ]
+        assert f">{words}<" in Trace(tuple(moved)).join().svg
+
+
+def test_pictures_of_a_few_batches_fit_into_a_cell_of_jupyterlab() -> None:
+    """There, a picture below a cell is an image: what is wider is cut off, and nothing in the image can say so while it scrolls."""
+    drawn = [*pictures(TRACE, fates(TRACE)), *pictures(SLIDING, fates(SLIDING)), *pictures(JOIN, fates(JOIN))]
+    points = [float(width) * (1 if unit else 0.75) for one in drawn for width, unit in re.findall(r'<svg[^>]* width="([\d.]+)(pt)?"', one.svg)]
+    assert len(points) == len(drawn) > 12 and max(points) <= sheet.CELL
+
+
 def test_the_lane_of_a_row_ends_where_nothing_is_known_any_more() -> None:
     silent = silent_in(1, JOIN)
     (one,) = buffers(fates(silent))
@@ -229,7 +247,7 @@ def test_below_the_files_of_the_state_is_what_each_batch_has_changed() -> None:
 
 def test_partitions_and_stores_with_the_same_files_are_one_chain() -> None:
     (one,) = chains(Recording(tuple(wrote(0, ("left", "right")))))
-    assert (one.places, one.newest, dict(one.deltas)) == ("partitions 0 to 1, 2 stores", 1, {1: 1})
+    assert (one.places, one.newest, dict(one.deltas)) == ("partitions 0 and 1, 2 stores", 1, {1: 1})
 
 
 def test_an_operator_with_one_store_has_one_partition() -> None:

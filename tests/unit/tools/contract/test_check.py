@@ -63,12 +63,12 @@ def test_the_list_gives_full_names():
 
 def test_the_doctor_lists_it(spark: check.SparkInstallation, monkeypatch: pytest.MonkeyPatch):
     (fine,) = doctor.check_contract({})
-    assert str(fine).startswith("ok       Spark's inside: all of ")
+    assert str(fine).startswith("ok       Spark's internals: all of ")
     monkeypatch.setattr(check, "entries", lambda: tuple(parsed(LIST)))
     monkeypatch.setattr(check, "installed", lambda home: spark)
     (found,) = doctor.check_contract({})
     first, *lines = str(found).splitlines()
-    assert first.startswith("missing  Spark's inside: 8 of ") and len(lines) == 8
+    assert first.startswith("missing  Spark's internals: 8 of ") and len(lines) == 8
     assert lines[0].strip() == (
         "org.apache.spark.sql.LogicalRDD: is gone, but there is org.apache.spark.sql.execution.LogicalRDD; used for rows (plans)"
     )
