@@ -224,8 +224,8 @@ def legend_columns(handles: Sequence[Artist]) -> int:
     lines = [wrapped(str(handle.get_label()), READ - SAMPLE, 9) for handle in handles]
     for handle, label in zip(handles, lines):
         handle.set_label("\n".join(label))
-    widest = SAMPLE + max(text_width(line, 9) for label in lines for line in label)
-    return min(max(int(CELL / (widest + APART)), 1), len(handles))
+    widest = SAMPLE + max((text_width(line, 9) for label in lines for line in label), default=0.0)
+    return max(min(int(CELL / (widest + APART)), len(handles)), 1)
 
 
 def svg_of(  # (3)
