@@ -11,6 +11,7 @@ that is returned is escaped.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -57,9 +58,14 @@ def _rows(rows: Sequence[Any], new: bool, fates: Sequence[RowOutcome | None] = (
     maps = [row or {"value": row} for row in rows]
     columns = list(dict.fromkeys(str(name) for row in maps for name in row))
     known = [*fates, *([None] * (len(maps) - len(fates)))]
-    ordered = sorted(zip(maps, known), key=lambda pair: json.dumps([say(pair[0].get(c)) for c in columns]))
+    ordered = sorted(zip(maps, known), key=lambda pair: _in_order(json.dumps([say(pair[0].get(c)) for c in columns])))
     lines = [_row([say(row[c]) if c in row else "" for c in columns], new, fate, any(known)) for row, fate in ordered]
     return table([*map(say, columns), *(["fate"] if any(known) else [])], lines)
+
+
+def _in_order(words: str) -> str:
+    """What words are sorted by: 9 comes before 10."""
+    return re.sub(r"(?<![\d.])\d+", lambda found: found[0].rjust(20, "0"), words)
 
 
 def _row(cells: list[str], new: bool, fate: RowOutcome | None, with_fates: bool) -> tuple[str, list[str]]:

@@ -97,7 +97,7 @@ def _row(view: OperatorView, row: StateRow) -> tuple[str, list[str]]:  # (1)
 
 def _side(side: str, rows: Iterable[StateRow]) -> str:  # (4)
     buffered = [row for row in rows if row.store.startswith(side) and not row.store.endswith(COUNTS)]
-    body = table(("", "row"), map(_buffered, buffered)) if buffered else "<p class='note'>Empty.</p>"
+    body = table((), map(_buffered, buffered)) if buffered else "<p class='note'>Empty.</p>"
     return f"<div><h4>{side} buffer, {plural(sum(not row.mark.endswith('-') for row in buffered), 'row')}</h4>{body}</div>"
 
 

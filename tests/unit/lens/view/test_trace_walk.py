@@ -15,6 +15,7 @@ from minispark_stream.lens.trace.values import as_map
 from minispark_stream.lens.view.board import Board
 from minispark_stream.lens.view.merged_walk import Stop, completed, merged, stops
 from minispark_stream.lens.view.panels import logs, sources, watermark
+from minispark_stream.lens.view.row_panels import rows_out
 from minispark_stream.lens.view.sentences import narrate
 from minispark_stream.lens.view.state_panel import operator
 from minispark_stream.lens.view.walk import moments
@@ -158,6 +159,11 @@ def test_a_source_is_read_from_where_the_batch_before_has_ended() -> None:
     reads = [re.sub("<[^>]+>", "", sources(World(worlds(TRACE.events)[0].moment, sources=(one,)))) for one in asked]
     assert "reads after logOffset 0 up to logOffset 1" in reads[1] and "reads after logOffset 1 up to logOffset 2" in reads[2]
     assert "reads nothing after logOffset 4" in reads[-1]
+
+
+def test_rows_stand_in_the_order_of_their_numbers() -> None:
+    out = rows_out(World(worlds(TRACE.events)[0].moment, rows_out=tuple({"n": n} for n in (10, 9, 2.5, 100))))
+    assert re.findall(r"<td>([\d.]+)</td>", out) == ["2.5", "9", "10", "100"]
 
 
 def test_of_a_join_the_step_says_up_to_when_the_rows_of_each_side_leave() -> None:
