@@ -31,7 +31,7 @@ from playwright.sync_api import Page, sync_playwright
 from docs.tour import make_tour
 from minispark_stream.lens.trace.trace import Trace
 from minispark_stream.lens.view.measure import settings
-from minispark_stream.lens.view.sheet import INK, legend_above, svg_of
+from minispark_stream.lens.view.sheet import CELL, INK, legend_above, svg_of
 from minispark_stream.tools.flights import read_departures
 
 ROOT = Path(__file__).parents[1]
@@ -102,7 +102,7 @@ def growth(file: Path, compacts_every: int = 10) -> None:
             ax.set_xlabel("batch", fontsize=9)
             ax.set_ylim(0, 1.6 * quantiles(measured["spark"]["ms"], n=50)[-1])  # the first batches of a session are off the top
         both[0].set_ylabel("ms", fontsize=9)
-        legend_above(figure, both[0].get_legend_handles_labels()[0])
+        legend_above(figure, both[0].get_legend_handles_labels()[0], CELL)
     file.write_text(svg_of(figure, {}, "growth"), encoding="utf-8")
 
 
@@ -132,7 +132,7 @@ def two_clocks(file: Path, delay: timedelta = timedelta(hours=1)) -> None:
             axis.set_major_formatter(mdates.DateFormatter("%d Jan %H:%M"))
         ax.set_xlabel("arrival: when it left (UTC)")
         ax.set_ylabel("event time: when it should have left (UTC)")
-        legend_above(figure, ax.get_legend_handles_labels()[0])
+        legend_above(figure, ax.get_legend_handles_labels()[0], CELL)
     file.write_text(svg_of(figure, {}, "two-clocks"), encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from minispark_stream.lens.view.latency import COLOURS, plain_numbers
 from minispark_stream.lens.view.measure import settings
-from minispark_stream.lens.view.sheet import GREY, legend_above, svg_of
+from minispark_stream.lens.view.sheet import CELL, GREY, legend_above, svg_of
 from minispark_stream.lens.view.timeline import Picture
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def picture(
             plain_numbers(ax.yaxis)
             ax.set_title(title, loc="left", fontsize=10)
             ax.set_xlabel(x)
-        legend_above(figure, list(drawn.values()))
+        legend_above(figure, list(drawn.values()), CELL)
         return Picture(svg_of(figure, {}, "curves"))
 
 

@@ -39,7 +39,7 @@ from minispark_stream.lens.view.event_plane import (
 )
 from minispark_stream.lens.view.event_timers import Timer
 from minispark_stream.lens.view.measure import round_times, settings
-from minispark_stream.lens.view.sheet import CELL, COVER, INK, PALE, POINTS, legend_above, legend_columns, svg_of
+from minispark_stream.lens.view.sheet import CELL, COVER, INK, PALE, POINTS, legend_above, svg_of
 from minispark_stream.lens.view.words import clip
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def svg(found: Fates) -> str | None:
     with settings():
         width = min(max(1.2 + 0.8 * len(names), CELL / POINTS), 15.0)
         handles = _legend(drawn)
-        lines = -(-len(handles) // legend_columns(handles))
-        figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.2 + 0.2 * lines), layout="constrained")
+        figure = Figure(figsize=(width, 4.4 * len(drawn) + 0.2 + 0.2 * len(handles)), layout="constrained")
         axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
         titles: dict[str, str] = {}
         for number, (plane, ax) in enumerate(zip(drawn, axes)):  # (1)

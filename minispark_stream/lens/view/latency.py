@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from minispark_stream.lens.view.measure import settings
-from minispark_stream.lens.view.sheet import legend_above, svg_of
+from minispark_stream.lens.view.sheet import CELL, legend_above, svg_of
 from minispark_stream.lens.view.timeline import Picture
 
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ def picture(milliseconds: Mapping[str, Sequence[float]]) -> Picture:
         plain_numbers(ax.xaxis)
         ax.set_xlabel("age of a row when the sink has it, in ms", loc="left")
         ax.set_ylabel("% of the rows")
-        legend_above(figure, ax.get_legend_handles_labels()[0])
+        legend_above(figure, ax.get_legend_handles_labels()[0], CELL)
         return Picture(svg_of(figure, {}, "latency"))

@@ -213,19 +213,14 @@ def columns_wide(count: int, beside: float, least: float, most: float) -> float:
     return min(max((CELL - beside) / count, least), most)
 
 
-def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
-    """The legend of charts, above them."""
-    across = legend_columns(handles)
-    figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=9, borderpad=0, ncols=across)
-
-
-def legend_columns(handles: Sequence[Artist]) -> int:
-    """How many entries of a legend are beside each other. No entry is wider than `READ`."""
+def legend_above(figure: Figure, handles: Sequence[Artist], room: float = READ) -> None:
+    """The legend of charts, above them, in as many columns as there is room for. No entry is wider than `READ`."""
     lines = [wrapped(str(handle.get_label()), READ - SAMPLE, 9) for handle in handles]
     for handle, label in zip(handles, lines):
         handle.set_label("\n".join(label))
     widest = SAMPLE + max((text_width(line, 9) for label in lines for line in label), default=0.0)
-    return max(min(int(CELL / (widest + APART)), len(handles)), 1)
+    across = max(min(int(room / (widest + APART)), len(handles)), 1)
+    figure.legend(handles=handles, loc="outside upper left", frameon=False, fontsize=9, borderpad=0, ncols=across)
 
 
 def svg_of(  # (3)
