@@ -37,7 +37,7 @@ from minispark_stream.tools.flights import read_departures
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 TRACE = ROOT / "tests" / "golden" / "trace_windows.json"
-OF_NOTEBOOKS = (  # file, notebook, the cell whose picture it is
+OF_NOTEBOOKS = (  # file, notebook, what is in the code of the cell whose first output it is
     ("flights.svg", "06_watermark.ipynb", "flights.model.trace.event_time()"),
     ("join.svg", "09_joins.ipynb", "comparison.model.trace.join()"),
     ("sessions.svg", "10_sessions.ipynb", "comparison.model.trace.sessions()"),
@@ -75,9 +75,9 @@ def main() -> None:
 
 
 def shown(notebook: str, source: str) -> dict[str, str]:
-    """What the cell of a notebook whose code ends with `source` has saved, by MIME type."""
+    """What the cell of a notebook with this in its code has saved first, by MIME type."""
     cells = nbformat.read(ROOT / "notebooks" / notebook, as_version=4).cells
-    (cell,) = (cell for cell in cells if cell.cell_type == "code" and cell.source.endswith(source))
+    (cell,) = (cell for cell in cells if cell.cell_type == "code" and source in cell.source)
     return dict(cell.outputs[0].data)
 
 
