@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minispark_stream.tools.inspection.checkpoint import inspect
     from minispark_stream.tools.monitoring.from_files import metrics
     from minispark_stream.tools.monitoring.listeners import OpenTelemetryListener, PrometheusListener
+    from minispark_stream.tools.operations.became_null import became_null
     from minispark_stream.tools.operations.check.check import check
     from minispark_stream.tools.operations.repair import repair
     from minispark_stream.tools.operations.rollback import rollback
@@ -31,6 +32,7 @@ _HOME = {
     "OpenTelemetryListener": "tools.monitoring.listeners",
     "PrometheusListener": "tools.monitoring.listeners",
     "TraceListener": "tools.compare.trace_listener",
+    "became_null": "tools.operations.became_null",
     "check": "tools.operations.check.check",
     "explain_output": "tools.explanation",
     "inspect": "tools.inspection.checkpoint",
@@ -52,6 +54,7 @@ __all__ = [
     "OpenTelemetryListener",
     "PrometheusListener",
     "TraceListener",
+    "became_null",
     "check",
     "explain_output",
     "inspect",

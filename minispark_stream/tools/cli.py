@@ -11,6 +11,7 @@
     python -m minispark_stream repair CHECKPOINT   what keeps a query from starting is mended, in a copy
     python -m minispark_stream repartition CHECKPOINT 8   its state gets another number of partitions, in a copy
     python -m minispark_stream state CHECKPOINT --delete KEY   rows of its state go, change or come, in a copy
+    python -m minispark_stream nulls PATH --schema S   which values in files a reader with this schema turns into null
     python -m minispark_stream metrics CHECKPOINT  its numbers, in the text format of Prometheus
     python -m minispark_stream rules               alert rules for Prometheus, or a dashboard for Grafana
     python -m minispark_stream why "MESSAGE"       what an error of Spark means, and what to do; or a log file, or -
@@ -87,12 +88,12 @@ def run(args: argparse.Namespace) -> int:
         from minispark_stream.tools.operations.check import command as checking
 
         return checking.run(args) if args.command == "check" else checking.show_rules(args.json)
-    if args.command in ("rollback", "repair", "repartition", "state"):
+    if args.command in ("rollback", "repair", "repartition", "state", "nulls"):
         from minispark_stream.tools.operations import command as operations
 
         of_command = {
             "rollback": operations.run, "repair": operations.run_repair, "repartition": operations.run_repartition,
-            "state": operations.run_state,
+            "state": operations.run_state, "nulls": operations.run_nulls,
         }
         return of_command[args.command](args)
     if args.command in ("metrics", "rules"):
@@ -184,6 +185,7 @@ def parser() -> argparse.ArgumentParser:
     add_repair_arguments(commands.add_parser("repair", help="mend a checkpoint on which no query can start, in a copy"))
     add_repartition_arguments(commands.add_parser("repartition", help="give the state another number of partitions, in a copy"))
     add_state_arguments(commands.add_parser("state", help="remove, change or add rows of the state of a checkpoint, in a copy"))
+    add_nulls_arguments(commands.add_parser("nulls", help="which values in files a reader turns into null without an error"))
     add_metrics_arguments(commands.add_parser("metrics", help="the numbers of checkpoints, for Prometheus"))
     rules = commands.add_parser("rules", help="alert rules for Prometheus")
     rules.add_argument("--changes", action="store_true", help="the rules of `check` instead: what changes of a query mean")
@@ -274,6 +276,14 @@ def add_state_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="COPY", help="write the changed checkpoint there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--max-bytes", type=at_least(1), default=256 << 20, help="memory for what is in the files (268435456)")
+
+
+def add_nulls_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="files, or their folder, as the stream reads them")
+    parser.add_argument("--schema", required=True, metavar="S", help="that of the query: id long, at timestamp")
+    parser.add_argument("--format", default="json", metavar="F", help="json (as if not given), csv, parquet or another one")
+    parser.add_argument("--option", action="append", default=[], metavar="K=V", help="an option of the reader; may be repeated")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def add_metrics_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from minispark_stream.engine.clock import ManualClock
 from minispark_stream.engine.sources.base import ReadMinRows
 from minispark_stream.extras.kafka.source import KafkaMicroBatchStream
+from minispark_stream.tools.operations.repair import repair
 from tests.conformance.kafka_broker import STARTED_MS
 
 NOW = {"availableNow": True}
@@ -652,6 +653,36 @@ def test_what_a_continuous_query_takes_of_the_options(spark, mini, kafka, tmp_pa
     assert rows[1] == rows[0] and len(rows[0]) == 2
     assert reasons[0] == "Data read failed."
     assert "Could not read records in offset [100, 9223372036854775807) for topic partition opts-0" in reasons[1], reasons[1]
+
+
+# -- a batch that always fails ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["spark", "model"])
+def test_a_batch_that_always_fails_is_passed_over(engine, spark, mini, kafka, tmp_path):
+    """On a checkpoint of each engine: the records of the batch are named, never read, and the query goes on behind them."""
+    kafka.create({"poisoned": 2})
+    calls = []
+
+    def keep(df, batch_id):
+        values = sorted(row.value.decode() for row in df.collect())
+        if "poison" in values:
+            raise ValueError("this record cannot be written")
+        calls.append((batch_id, values))
+
+    def go(checkpoint):
+        return _outcome(spark if engine == "spark" else mini, kafka, str(checkpoint), keep, subscribe="poisoned", startingOffsets="earliest")
+
+    kafka.send("poisoned", 0, "a")
+    kafka.send("poisoned", 1, "b")
+    assert go(tmp_path / "checkpoint") is None
+    kafka.send("poisoned", 0, "poison", "lost")
+    assert "this record cannot be written" in go(tmp_path / "checkpoint")
+    done = repair(tmp_path / "checkpoint", skip_batch=1, to=tmp_path / "copy")
+    assert "source 0 loses 2 records: poisoned/0 1 to 3" in str(done)
+    kafka.send("poisoned", 0, "c")
+    assert go(tmp_path / "copy") is None
+    assert calls == [(0, ["a", "b"]), (1, []), (2, ["c"])]
 
 
 # -- the broker is away (the last test: it stops the broker of all) -------------------------------------------------

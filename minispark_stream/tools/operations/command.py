@@ -1,4 +1,4 @@
-"""The commands `rollback`, `repair`, `repartition` and `state`: what would be done to a checkpoint, or the deed itself.
+"""The commands `rollback`, `repair`, `repartition` and `state`: what would be done to a checkpoint, or the deed; and `nulls`.
 
     rollback CHECKPOINT 3                               what would be removed and kept; nothing is changed
     rollback CHECKPOINT 3 --sink OUT --to COPY          a checkpoint that has gone back, beside this one
@@ -14,8 +14,10 @@
     state CHECKPOINT --delete --where "count > 100"     the same for all rows for which this holds
     state CHECKPOINT --set '{"count": 0}' --key KEY     other values for the rows with this key
     state CHECKPOINT --add rows.jsonl                   new rows, each a line of JSON with the columns of key and value
+    nulls PATH --schema "id long"                       which values in these files the reader turns into null
 
-The exit code is 0; it is 1 if it cannot be done, or the checkpoint cannot be read, and one line on stderr says why.
+The exit code is 0; it is 1 if it cannot be done, or the checkpoint cannot be read, and one line on stderr says why. That of
+`nulls` is 2 if there is something to look at, and 3 if this cannot be told.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.inspection.command import parsed_key
 from minispark_stream.tools.inspection.report import as_json
+from minispark_stream.tools.operations.became_null import became_null
 from minispark_stream.tools.operations.edit_state import StateEdit, add_rows, delete_rows, set_values
 from minispark_stream.tools.operations.repair import repair
 from minispark_stream.tools.operations.repartition import repartition
@@ -93,6 +96,25 @@ def run_state(args: argparse.Namespace) -> int:
         return 1
     print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
     return 0
+
+
+def run_nulls(args: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    try:
+        options = dict(key_and_value(text) for text in args.option)
+        answer = became_null(_session(), args.path, args.schema, args.format, **options)
+    except (ValueError, OSError, PySparkException) as e:
+        print(f"nulls: {' '.join(str(e).split())}", file=sys.stderr)
+        return 3
+    print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
+    return answer.exit_code
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is not of the form KEY=VALUE")
+    return key, value
 
 
 def _edited(args: argparse.Namespace) -> StateEdit:

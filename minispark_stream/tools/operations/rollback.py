@@ -194,9 +194,9 @@ def _check_unchanged(found: Checkpoint, source: CheckpointFileManager) -> None:
 
 
 def _check_empty(manager: CheckpointFileManager) -> None:
-    """Nothing is there, or the part of a checkpoint that a killed call has left."""
+    """Nothing is there, or the part of a checkpoint that a killed call has left, on which Spark may have refused to start."""
     names = {name for name, _, _ in manager.list() if not name.endswith(".tmp")}
-    if names - {"offsets", "commits", "sources", "state", FOLDER}:
+    if names - {"offsets", "commits", "sources", "state", FOLDER, ".metadata.crc"}:
         raise RollbackRefused(f"{manager.root} is not empty")
 
 
@@ -229,6 +229,7 @@ def write_copy(
     if manifest is not None:
         _copy(manifest, kept_manifest, entries)
         _remove(manifest, entries)
+    copy.delete("metadata")  # the checksum of one that a start wrote and took back, if Spark has refused it meanwhile
     copy.create_atomic("metadata", metadata or source.open("metadata" if source.exists("metadata") else SET_ASIDE))
 
 

@@ -9,8 +9,9 @@
    all of its weight in the right order, or is itself a part of it.
 3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less.
 4. An entry answers a question only if it is ahead of the second one: where two fit alike, neither is known to be right. The
-   farther it is ahead, the less it must fit; without a word of streaming, much more. What speaks of another program has an
-   answer only if an entry asks just this. Else, the answer is the nearest entries, under a sentence that says so.
+   farther it is ahead, and the more weight it shares with the question, the smaller a part of the question that may be; without
+   a word of streaming, it must be most of it. What speaks of another program has an answer only if an entry asks just this.
+   Else, the answer is the nearest entries, under a sentence that says so.
 
     Index(symptoms()).look_up("my windows never come out")    Answer(found=True, symptoms=[Nothing comes out in append mode])
 
@@ -40,7 +41,8 @@ WINDOW = 60  # words, in which those of a template must lie
 FEWEST_WORDS = 4  # that a template and a message must have in common
 SAYS_ENOUGH = 0.8  # of a template
 WEIGHT_OF_SAYS = 0.5  # beside that of a question
-ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.42, 0.88  # of a question, with and without a word of streaming
+ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.4, 0.88  # of a question, with and without a word of streaming
+SHARES_ENOUGH, SHARES_MOST = 8.0, 12.0  # weight of the words that a question shares with those of an entry
 AHEAD, MOST_AHEAD = 1.05, 2.0  # how many times better than the second one the best entry is
 OF_TITLE, OF_QUESTION, OF_TEMPLATE, OF_TEXT = 6, 4, 2, 1  # how much a word counts, by its place in the entry
 
@@ -71,14 +73,19 @@ NOWHERE = Place(-1, 0)
 
 
 class Fit(NamedTuple):
-    """How well an entry fits: the greater of how much of a template it says, and how much it is what is asked."""
+    """How well an entry fits: the greater of how much of a template it says, and how much it is what is asked.
+
+    Attributes:
+        shares: the weight of the words that the message shares with the title, the questions and the templates.
+    """
 
     score: float
     says: float
     asks: float
+    shares: float
 
 
-NO_FIT = Fit(0.0, 0.0, 0.0)
+NO_FIT = Fit(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,11 @@ class SymptomIndex:
         return counts
 
     @cached_property
+    def _words_of_phrases(self) -> dict[str, frozenset[str]]:
+        of = {one.title: [phrase.set for phrase in self._phrases if phrase.symptom is one] for one in self._known}
+        return {title: frozenset[str]().union(*sets) for title, sets in of.items()}
+
+    @cached_property
     def _usual_length(self) -> float:
         return sum(words.total() for words in self._counts.values()) / len(self._known)
 
@@ -206,7 +218,9 @@ class SymptomIndex:
         if len(asked) == 1:  # one word is no question, unless an entry asks just this
             asks = {title: 0.5 * of_asks for title, of_asks in asks.items()}
         asks |= {title: 1.0 for title, of_phrase in in_phrase.items() if of_phrase > 0.999}  # asks just this
-        return {title: Fit(max(WEIGHT_OF_SAYS * says, asks[title]), says, asks[title]) for title, says in said.items()}
+        shares = {title: self._sum(asked & words) for title, words in self._words_of_phrases.items()}
+        score = {title: max(WEIGHT_OF_SAYS * says, asks[title]) for title, says in said.items()}
+        return {title: Fit(score[title], says, asks[title], shares[title]) for title, says in said.items()}
 
     def _in_entry(self, asked: Iterable[str], symptom: Symptom) -> float:
         """The weight of the words that an entry has: of a word that counts much there nearly all (as BM25 does it)."""
@@ -229,7 +243,9 @@ def _is_sure(first: Fit, second: Fit, text: str) -> bool:  # (4)
     if first.score < AHEAD * second.score or is_of_others(text):
         return False
     ahead = min(first.score / second.score, MOST_AHEAD) if second.score else MOST_AHEAD
-    return first.score * math.sqrt(ahead) >= (ASKS_ENOUGH if is_of_streams(text) else ASKS_ENOUGH_ELSEWHERE)
+    if not is_of_streams(text):
+        return first.score * math.sqrt(ahead) >= ASKS_ENOUGH_ELSEWHERE
+    return first.score * math.sqrt(ahead * min(first.shares, SHARES_MOST) / SHARES_ENOUGH) >= ASKS_ENOUGH
 
 
 def _rank(symptom: Symptom, place: Place) -> tuple[bool, bool, Place]:

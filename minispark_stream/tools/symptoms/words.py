@@ -4,7 +4,7 @@
    foreach sink, and of an error in a Python worker.
 2. Left out are the envelopes, into which Spark, py4j and the JVM put the message of the cause, and the plan behind it.
 3. Paths (but for the folder _spark_metadata), ids, numbers and quotes are left out; of the full name of a class, its last
-   part is kept, and the package of Kafka and of Hadoop's file systems.
+   part is kept, and the package of Kafka, of RocksDB and of Hadoop's file systems.
 4. What remains are words in small letters; an error condition such as STREAM_FAILED is one word.
 5. For a comparison of single words, an ending goes (of stopped and of stops), and then words of the same meaning become one.
 
@@ -45,7 +45,7 @@ QUERY = re.compile(r"=== Streaming Query ===.*?(?=JVM stacktrace|Caused by|\Z)",
 CLASS = re.compile(r"\b(?:[a-z_][\w$]{0,60}\.){2,12}([A-Z]\w*)")
 PATH = re.compile(r"(?<![\w/])(?:[a-z][a-z0-9+]{0,20}:/+|~?/|\.{1,2}/|[A-Za-z]:\\)[^\s'\",;)\]]+")
 MANIFEST = "_spark_metadata"
-PACKAGE = re.compile(r"\borg\.apache\.(?:spark\.(?:sql\.)?(kafka010)|(kafka)|hadoop\.(fs))\.(?:[a-z]\w*\.)*")
+PACKAGE = re.compile(r"\borg\.(?:apache\.(?:spark\.(?:sql\.)?(kafka010)|(kafka)|hadoop\.(fs))|(rocksdb))\.(?:[a-z]\w*\.)*")
 ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=\w*\d)[0-9a-f]{12,}\b|\b[\w.]{1,100}@[0-9a-f]{4,}", re.I)
 APOSTROPHE = re.compile(r"['’](?:s\b)?")
 CONDITION = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z][A-Z0-9_]+)?|_LEGACY_ERROR_TEMP_\d+|_LEGACY_ERROR_TEMP_[A-Z0-9_]+"
@@ -67,7 +67,7 @@ OF_STREAMS = re.compile(
     r"|pertrigger|falling behind|loadedmaps|exactly.once"
 )
 OTHERS = re.compile(  # other programs, whose users ask in the same words
-    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|beam|storm|dataflow|bigquery|snowflake"
+    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|beam|storm|dataflow|akka|pulsar|seatunnel|airbyte|polars|bigquery|snowflake"
     r"|kafka (?:streams|connect|producer|consumer)|java streams?|node|react|redux|nginx|docker container|git|github"
     r"|terraform|airflow|systemd|kubernetes pod|postgres|mysql|php|css|html5?|excel|bash|elasticsearch|hbase|redis"
     r"|rabbitmq|celery|spring|tensorflow|pytorch|lambda|video|firehose|dstream|rdd|mllib)\b"

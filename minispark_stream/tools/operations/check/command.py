@@ -24,6 +24,7 @@ from typing import Any
 from minispark_stream.engine.checkpointing.errors import PySparkException
 from minispark_stream.tools.operations.check.answer import SAID
 from minispark_stream.tools.operations.check.rules import rules
+from minispark_stream.tools.operations.command import key_and_value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         build, before = function(args.query), function(args.before) if args.before else None
-        confs = dict(_conf(text) for text in args.conf)
+        confs = dict(key_and_value(text) for text in args.conf)
         spark = MiniSparkSession.builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         answer = check(
@@ -63,13 +64,6 @@ def function(name: str) -> Any:
     if not callable(found):
         raise ValueError(f"{name} is not a function")
     return found
-
-
-def _conf(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"{text!r} is not of the form KEY=VALUE")
-    return key, value
 
 
 def show_rules(as_json: bool) -> int:
