@@ -20,10 +20,7 @@ from pyspark.sql import functions as F
 
 from minispark_stream import MiniSparkSession, inspect, rollback
 from minispark_stream.tools.compare.prepared import confs_set
-from minispark_stream.tools.operations.rollback_plan import SET_ASIDE
 from tests.spark.check_pairs import Adds
-from tests.unit.hand_made import content
-from tests.unit.kill_points import Killed, kills
 
 FILES, MORE = 4, 8  # files of the batches that stay; with those that are taken back
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -43,7 +40,6 @@ ALSO: dict[str, Mapping[str, str]] = {
     "file checksums": {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "true"},
 }
 PLAYED = KINDS | ALSO if os.environ.get("MINISPARK_ROLLBACK") == "all" else KINDS
-KILLED = ("sessions", "windows of windows", "limit")
 FILE_SINK = ("file sink", "compacted logs")
 APPEND = ("left outer join", "windows", "deduplication", "sessions", "limit", "windows of windows", *FILE_SINK)
 
@@ -163,58 +159,6 @@ def test_after_a_rollback_the_query_goes_on_as_if_it_had_never_run_on(
             home.mkdir()
         straight = everything(session, kind, homes[0], homes[0] / "checkpoint", take_back=False)
         assert everything(session, kind, homes[1], homes[1] / "checkpoint", take_back=True) == straight
-        assert any(straight.values())
-
-
-@pytest.mark.parametrize("kind", KILLED)
-def test_killed_at_any_file_operation_it_ends_as_one_that_was_not(
-    spark: SparkSession, spark_files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """A kill leaves what Spark refuses, or a whole checkpoint; a second call ends the first one, and Spark goes on from that."""
-    kill_at = kills(monkeypatch)
-
-    def files(checkpoint: Path) -> dict[str, bytes]:
-        return {name: data for name, data in content(checkpoint).items() if name not in (SET_ASIDE, ".metadata.crc")}
-
-    def is_killed(target: Path, n: int, source: Path, last: int, **where: Any) -> bool:
-        """Whether there is an nth operation, before which it was killed."""
-        kill_at(n)
-        try:
-            rollback(source, last, **where)
-        except Killed:
-            kill_at(10**9)
-            assert not (target / "metadata").exists() or files(target) in whole
-            if target.exists() and n == 15:
-                with pytest.raises(Exception, match="STREAMING_CHECKPOINT_MISSING_METADATA_FILE"):
-                    run(spark, kind, tmp_path / "back", target, 100)
-            rollback(source, last, **where)
-            assert files(target) == whole[1]
-            return True
-        return False
-
-    def kill_everywhere(checkpoint: Path, copy: Path) -> None:
-        last, backup, other = inspect(str(copy)).batches[-1].batch_id, tmp_path / "backup", tmp_path / "other"
-        whole[:] = files(checkpoint), files(copy)
-        shutil.copytree(checkpoint, backup)  # so that the kills come after it
-        for n in (*range(6), *range(6, 10**9, 3)):
-            shutil.rmtree(other, ignore_errors=True)
-            shutil.copytree(backup, other)
-            if not is_killed(other, n, other, last, in_place=True, backup=backup):
-                break
-        assert n > 15
-        for n in (0, 1, *range(15, 10**9, 15)):  # of the many copies, only some
-            shutil.rmtree(copy, ignore_errors=True)
-            shutil.rmtree(copy.with_name("copy.partial"), ignore_errors=True)
-            if not is_killed(copy, n, checkpoint, last, to=copy):
-                break
-
-    whole: list[dict[str, bytes]] = []
-    with confs_set(spark, CONFS):
-        homes = [tmp_path / "straight", tmp_path / "back"]
-        for home in homes:
-            home.mkdir()
-        straight = everything(spark, kind, homes[0], homes[0] / "checkpoint", take_back=False)
-        assert everything(spark, kind, homes[1], homes[1] / "checkpoint", take_back=True, damage=kill_everywhere) == straight
         assert any(straight.values())
 
 

@@ -81,6 +81,14 @@ def _json(value: Any) -> str:
     return json.dumps(as_json(value), ensure_ascii=False, indent=2)
 
 
+def key_and_value(text: str) -> tuple[str, str]:
+    """Of an option such as `--conf KEY=VALUE`. Raises ValueError: it has another form."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is not of the form KEY=VALUE")
+    return key, value
+
+
 def parsed_key(text: str) -> Any:
     """The value of the text if it is JSON, and otherwise the text itself."""
     try:

@@ -28,7 +28,7 @@ import sys
 from typing import Any
 
 from minispark_stream.engine.checkpointing.errors import PySparkException
-from minispark_stream.tools.inspection.command import parsed_key
+from minispark_stream.tools.inspection.command import key_and_value, parsed_key
 from minispark_stream.tools.inspection.report import as_json
 from minispark_stream.tools.operations.became_null import became_null
 from minispark_stream.tools.operations.edit_state import StateEdit, add_rows, delete_rows, set_values
@@ -108,13 +108,6 @@ def run_nulls(args: argparse.Namespace) -> int:
         return 3
     print(json.dumps(as_json(answer), ensure_ascii=False, indent=2) if args.json else answer)
     return answer.exit_code
-
-
-def key_and_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"{text!r} is not of the form KEY=VALUE")
-    return key, value
 
 
 def _edited(args: argparse.Namespace) -> StateEdit:

@@ -22,9 +22,9 @@ from dataclasses import asdict
 from typing import Any
 
 from minispark_stream.engine.checkpointing.errors import PySparkException
+from minispark_stream.tools.inspection.command import key_and_value
 from minispark_stream.tools.operations.check.answer import SAID
 from minispark_stream.tools.operations.check.rules import rules
-from minispark_stream.tools.operations.command import key_and_value
 
 
 def run(args: argparse.Namespace) -> int:

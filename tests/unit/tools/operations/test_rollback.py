@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minispark_stream import inspect, rollback
+from minispark_stream.engine.checkpointing.checkpoint_file_manager import CheckpointFileManager
 from minispark_stream.engine.checkpointing.commit_log import CommitLog, CommitMetadata
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf, FileEntry, FileStreamSourceLog
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FileStreamSinkLog, SinkFileStatus
@@ -20,7 +21,6 @@ from minispark_stream.extras.rocksdb.changes import PUT, Record
 from minispark_stream.tools.cli import main
 from minispark_stream.tools.operations.rollback_plan import SET_ASIDE, RollbackRefused
 from tests.unit.hand_made import content, keys_of, log_batch, state_files, values_of, windowed_count
-from tests.unit.kill_points import Killed, kills
 from tests.unit.rocksdb_files import ROCKSDB_CONF, changelog, sst, write_snapshot
 
 LAST = 7
@@ -244,9 +244,33 @@ def test_arguments_that_do_not_fit(checkpoint: Path, tmp_path: Path) -> None:
 # --- kills -----------------------------------------------------------------------------------------------------
 
 
+class Killed(BaseException):
+    pass
+
+
 @pytest.fixture
-def kill_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    return kills(monkeypatch)
+def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
+    """Kills the process, as it were, before its nth operation on a file; called without a number, it says how many are left."""
+    left = [10**9]
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in ("create_atomic", "delete"):
+        monkeypatch.setattr(CheckpointFileManager, name, counted(getattr(CheckpointFileManager, name)))
+    monkeypatch.setattr(os, "rename", counted(os.rename))
+    def set_left(n: int | None = None) -> int:
+        if n is not None:
+            left[0] = n
+        return left[0]
+
+    yield set_left
 
 
 def state_of(path: Path) -> str:
