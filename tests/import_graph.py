@@ -53,6 +53,15 @@ def arrows() -> list[Arrow]:
     return list(dict.fromkeys(found))
 
 
+@cache
+def imported_by() -> dict[str, set[str]]:
+    """The modules that each module imports itself."""
+    found: dict[str, set[str]] = {name: set() for name in modules()}
+    for arrow in arrows():
+        found[arrow.importer].add(arrow.imported)
+    return found
+
+
 def imported_modules(tree: ast.Module) -> set[str]:
     """The modules of the package that a module, of the package or of the tests, imports."""
     return {imported for imported, _ in _imports(tree)}
