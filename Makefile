@@ -14,7 +14,7 @@
 # make bench       milliseconds per trigger, model against Spark, in thirteen workloads (of one: make bench BENCH='--only join-20k')
 # make package-test    the package built, installed into clean environments and used there: about 1.3 GB
 # make versions    every tool, and the cases of Spark's suites, on every Spark from 3.5 to 4.3, classic and Connect: about 5 GB (of one: make versions VERSIONS=3.5)
-# make record      what Spark does in the comparisons written down anew (of some: make record ONLY=tests/conformance/test_limit.py)
+# make record      what Spark does in the comparisons written down, where no recording fits (of some: make record ONLY=tests/conformance/test_limit.py)
 # make rewrite-golden   the golden scripts written anew, as the model plays them; read the diff before you commit it
 # make rewrite-notebooks  all notebooks run again and saved with what they say (one: ONLY=notebooks/04*.ipynb)
 # make new         something of your own, with its test: make new KIND=operator NAME=every_nth (docs/extending.md)

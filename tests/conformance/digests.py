@@ -5,8 +5,8 @@
     def rows(k): ...                                      named in it, though it may be imported from another module of the tests
     def compare(spark, tmp_path): ...                     a fixture that it asks for, in a conftest.py, and those that this one asks for
 
-A change elsewhere, be it in the same file, changes nothing, nor does one of a comment or a docstring. A statement at the top of a module that
-gives no name a value may do anything, so it counts whenever anything of its module does.
+A change elsewhere, be it in the same file, changes nothing, nor does one of a comment or a docstring, nor another version of Python. A statement
+at the top of a module that gives no name a value may do anything, so it counts whenever anything of its module does.
 """
 
 from __future__ import annotations
@@ -37,13 +37,25 @@ def _definition(file: Path, name: str) -> tuple[str, Sequence[Definition]]:
     """What a module says of a name, and what that leads to."""
     nodes = _module(file).get(name, [])
     always = [(file, "")] if nodes and name else []
-    return "\n".join(map(ast.dump, nodes)), [*always, *(lead for node in nodes for lead in _leads_to(file, node, name))]
+    return "\n".join(map(_written, nodes)), [*always, *(lead for node in nodes for lead in _leads_to(file, node, name))]
 
 
 @cache
 def module_text(path: Path) -> str:
     """A module without comments and docstrings."""
-    return ast.dump(_parsed(path))
+    return _written(_parsed(path))
+
+
+def _written(value: object) -> str:
+    """A syntax tree as `ast.dump` of Python 3.11 writes it. Newer ones add a field or leave empty ones out."""
+    match value:
+        case ast.AST():
+            fields = [(name, getattr(value, name)) for name in value._fields if name != "type_params"]
+            said = (f"{name}={_written(of)}" for name, of in fields if of is not None or getattr(type(value), name, ...) is not None)
+            return f"{type(value).__name__}({', '.join(said)})"
+        case list():
+            return f"[{', '.join(map(_written, value))}]"
+    return repr(value)
 
 
 def _parsed(path: Path) -> ast.Module:

@@ -58,3 +58,10 @@ def test_the_fixtures_that_it_asks_for_count():
     assert "name='compare'" in text
     assert "local[2]" in text  # the fixture `spark`, in another file
     assert "name='s3_server'" not in text
+
+
+def test_no_version_of_python_writes_it_in_another_way(tmp_path):
+    (tmp_path / "module.py").write_text("def f(): 'What it does.'; return None\n")
+    arguments = "arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])"
+    function = f"FunctionDef(name='f', args={arguments}, body=[Return(value=Constant(value=None))], decorator_list=[])"
+    assert digests.module_text(tmp_path / "module.py") == f"Module(body=[{function}], type_ignores=[])"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import lzma
 from collections import Counter
 from decimal import Decimal
 from functools import partial
@@ -10,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyspark
 import pytest
 
 from minispark_stream.lens.trace.trace import Trace
@@ -27,6 +30,8 @@ PROGRESS = {
     "durationMs": {"addBatch": 5, "walCommit": 1},
 }
 LINES = [["a"]]
+CONSTRAINTS = Path(__file__).parents[3] / ".ci" / "constraints.txt"
+STALE = 20  # at most so many recordings are of a test that has changed since; Spark plays these in every run, until `make record`
 
 
 def run_of(*rows, files=()):
@@ -69,11 +74,11 @@ def compare(tmp_path, monkeypatch, spark, module):
     """compare(mode, model's row, feed): what the comparison finds."""
     monkeypatch.setattr(recordings, "RECORDED", tmp_path / "recorded")
     monkeypatch.setattr(recordings, "chosen_by_commit", lambda name, one_in: False)
-    def compare(mode="", row=("a", 1), feed=LINES):
+    def compare(mode="", row=("a", 1), feed=LINES, collect=COLLECT):
         for known in (digests._module, digests._definition, recordings._entries):
             known.cache_clear()
         monkeypatch.setattr(recordings, "MODE", mode)
-        runner: Any = SimpleNamespace(_only_spark=True, _collect_rows=COLLECT, _inputs=tmp_path / "input")
+        runner: Any = SimpleNamespace(_only_spark=True, _collect_rows=collect, _inputs=tmp_path / "input")
 
         def play():
             return Comparison(Runner.run(runner, feed, {}, lambda: None), run_of(row), ("k", "n"))
@@ -116,6 +121,16 @@ def test_a_difference_is_one_from_what_spark_does_now(compare, spark):
     assert spark.asked == 3
 
 
+def test_whoever_records_asks_only_for_what_no_recording_fits(compare, spark, module):
+    compare("yes")
+    compare("yes")
+    assert spark.asked == 1
+    module.write_text(module.read_text().replace("return 1", "return 2"))
+    compare("yes")
+    compare()
+    assert spark.asked == 2
+
+
 def test_in_the_weekly_job_spark_is_asked(compare, spark):
     compare("yes")
     compare("no")
@@ -137,6 +152,19 @@ def test_a_function_that_may_note_something_is_not_recorded(compare, spark):
     assert spark.asked == 2
 
 
+def test_a_sink_that_may_note_something_is_not_recorded(compare, spark):
+    noted: list[Any] = []
+    compare("yes", collect=lambda batch: noted)
+    compare(collect=lambda batch: noted)
+    assert spark.asked == 2
+
+
+def test_another_sink_is_recorded(compare, spark):
+    compare("yes", collect=lambda batch: [])
+    compare(collect=lambda batch: [])
+    assert spark.asked == 1
+
+
 def test_files_that_are_there_already_are_not_those_of_another_run(compare, spark, tmp_path):
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "0.txt").touch()
@@ -155,6 +183,17 @@ def test_the_model_does_not_go_on_from_what_it_did_beside_a_recording(compare, s
 def test_a_commit_chooses_one_in_so_many():
     assert 50 < sum(chosen_by_commit(f"test {i}", 10) for i in range(1000)) < 200
     assert all(chosen_by_commit(f"test {i}", 1) for i in range(10))
+
+
+@pytest.mark.skipif(f"pyspark=={pyspark.__version__}" not in CONSTRAINTS.read_text().split(), reason="recorded with another PySpark")
+def test_few_recordings_are_of_tests_that_have_changed_since():
+    stale = []
+    for file in sorted(recordings.RECORDED.glob("*.json.xz")):
+        module = file.parents[1] / f"{file.name.partition('.')[0]}.py"
+        for name, entry in json.loads(lzma.decompress(file.read_bytes())).items():
+            if entry["key"] != recordings.key_of(item(module, name.rpartition(" ")[0])):
+                stale.append(f"{module.name}: {name}")
+    assert len(stale) <= STALE, stale
 
 
 VALUES = (
