@@ -160,21 +160,21 @@ class DataStreamReader(SparkDataStreamReader):
 
 
 class _WriterRecorder(_Recorder):
-    def outputMode(self, mode: str) -> _WriterRecorder:  # noqa: N802
+    def outputMode(self, mode: str) -> _WriterRecorder:
         self.state["outputMode"] = builders.output_mode(self.session, mode)
         return self
 
-    def queryName(self, name: str) -> _WriterRecorder:  # noqa: N802
+    def queryName(self, name: str) -> _WriterRecorder:
         return self.option("queryName", name)  # type: ignore[return-value]
 
     def trigger(self, trigger: Any) -> _WriterRecorder:
         self.state["trigger"] = trigger
         return self
 
-    def partitionBy(self, columns: Any) -> _WriterRecorder:  # noqa: N802
+    def partitionBy(self, columns: Any) -> _WriterRecorder:
         return self._lay_out("partitionBy", columns)
 
-    def clusterBy(self, columns: Any) -> _WriterRecorder:  # noqa: N802
+    def clusterBy(self, columns: Any) -> _WriterRecorder:
         return self._lay_out("clusterBy", columns)
 
     def _lay_out(self, how: str, columns: Any) -> _WriterRecorder:
@@ -192,7 +192,7 @@ class DataStreamWriter(SparkDataStreamWriter):
         self._spark = session
         self._jwrite = _WriterRecorder(session, outputMode="append")
 
-    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:  # noqa: N802
+    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
         self._jwrite.state.update(format="foreachBatch", function=func)
         return self
 
@@ -204,10 +204,10 @@ class DataStreamWriter(SparkDataStreamWriter):
     def start(
         self,
         path: str | None = None,
-        format: str | None = None,  # noqa: A002
-        outputMode: str | None = None,  # noqa: N803
-        partitionBy: str | list[str] | None = None,  # noqa: N803
-        queryName: str | None = None,  # noqa: N803
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
         """Start the query.
@@ -276,13 +276,13 @@ class DataStreamWriter(SparkDataStreamWriter):
             sink.publish()
         return query
 
-    def toTable(  # noqa: N802
+    def toTable(
         self,
-        tableName: str,  # noqa: N803
-        format: str | None = None,  # noqa: A002
-        outputMode: str | None = None,  # noqa: N803
-        partitionBy: str | list[str] | None = None,  # noqa: N803
-        queryName: str | None = None,  # noqa: N803
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
         """Start the query with a table of files as its sink; the table is created if it does not exist.

@@ -98,14 +98,14 @@ class MiniSparkSession(SparkSession):
     class Builder(SparkSession.Builder):
         """`MiniSparkSession.builder`: Spark's builder, with a model session around the session that it returns."""
 
-        def getOrCreate(self) -> MiniSparkSession:  # noqa: N802
+        def getOrCreate(self) -> MiniSparkSession:
             return MiniSparkSession._of(started(super().getOrCreate))
 
         def create(self) -> MiniSparkSession:
             return MiniSparkSession(started(super().create))
 
     @classmethod
-    def getActiveSession(cls) -> MiniSparkSession | None:  # noqa: N802
+    def getActiveSession(cls) -> MiniSparkSession | None:
         """The model session of the Spark that is active on this thread, or None; as in PySpark, the one that was made first."""
         spark = SparkSession.getActiveSession()
         return None if spark is None else cls._of(spark)
@@ -129,7 +129,7 @@ class MiniSparkSession(SparkSession):
         return None if cls._made_first is None or sessions.is_stopped(cls._made_first) else cls._made_first
 
     @property
-    def readStream(self) -> DataStreamReader:  # noqa: N802
+    def readStream(self) -> DataStreamReader:
         """A new DataStreamReader with PySpark's methods, whose streams are read by this engine."""
         return DataStreamReader(self, self._clock)
 
@@ -137,14 +137,14 @@ class MiniSparkSession(SparkSession):
         """Spark SQL; this engine reads what stands after `FROM STREAM`."""
         return with_tables_of_files(self, super().sql(*arguments, **named), FILE_FORMATS)
 
-    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+    def table(self, tableName: str) -> DataFrame:
         """A table or view, as in Spark; this engine reads the streams of a view."""
         return with_tables_of_files(self, super().table(tableName), FILE_FORMATS)
 
-    def newSession(self) -> MiniSparkSession:  # noqa: N802
+    def newSession(self) -> MiniSparkSession:
         """A model session with its own confs, views, functions and queries."""
         return MiniSparkSession(sessions.new(self), self._trace, self._clock)
 
-    def _cloneSession(self) -> MiniSparkSession:  # noqa: N802
+    def _cloneSession(self) -> MiniSparkSession:
         """A model session that begins with the confs, views and functions that this one has now."""
         return MiniSparkSession(sessions.cloned(self), self._trace, self._clock)

@@ -42,7 +42,7 @@ class StreamingQuery(SparkStreamingQuery):
         return self._execution.id
 
     @property
-    def runId(self) -> str:  # noqa: N802
+    def runId(self) -> str:
         """The id of this run."""
         return self._execution.run_id
 
@@ -51,7 +51,7 @@ class StreamingQuery(SparkStreamingQuery):
         return self._execution.name  # type: ignore[return-value]  # None without a name, as in PySpark
 
     @property
-    def isActive(self) -> bool:  # noqa: N802
+    def isActive(self) -> bool:
         """False as soon as `stop()` is called, even if the query's thread does not end in time."""
         return self._execution.is_active
 
@@ -61,12 +61,12 @@ class StreamingQuery(SparkStreamingQuery):
         return dict(self._execution.status)
 
     @property
-    def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802
+    def recentProgress(self) -> list[StreamingQueryProgress]:
         """The progress of the last triggers (`spark.sql.streaming.numRecentProgressUpdates`)."""
         return [StreamingQueryProgress.fromJson(p) for p in list(self._execution.reporter.recent)]
 
     @property
-    def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802
+    def lastProgress(self) -> StreamingQueryProgress | None:
         recent = self.recentProgress
         return recent[-1] if recent else None
 
@@ -96,7 +96,7 @@ class StreamingQuery(SparkStreamingQuery):
         failure = self._execution.failure
         return None if failure is None else failure.returned()
 
-    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end of the query; raise its error if it failed.
 
         Args:
@@ -115,7 +115,7 @@ class StreamingQuery(SparkStreamingQuery):
         self._raise_failure()
         return not self.isActive if timeout is not None else None
 
-    def processAllAvailable(self) -> None:  # noqa: N802
+    def processAllAvailable(self) -> None:
         """Wait until all data that was available at the time of the call has been processed.
 
         Raises:

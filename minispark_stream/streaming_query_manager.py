@@ -103,7 +103,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         with self._changed:
             return [query for query in self._queries.values() if not query._execution.terminated.is_set()]
 
-    def get(self, id: str) -> SparkStreamingQuery | None:  # noqa: A002
+    def get(self, id: str) -> SparkStreamingQuery | None:
         """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""
         asked: Any = id
         if not isinstance(asked, str | None):
@@ -111,7 +111,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         known = None if id is None else _uuid(id)
         return next((query for query in self.active if query.id == known), None)
 
-    def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
+    def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:
         """Wait until any query has ended since `resetTerminated`; raise the error of one that failed."""
         check_timeout(timeout, zero_allowed=True)
         with self._changed:
@@ -121,17 +121,17 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             raise failure.raised()
         return ended if timeout is not None else None
 
-    def resetTerminated(self) -> None:  # noqa: N802
+    def resetTerminated(self) -> None:
         """Forget the queries that have ended."""
         with self._changed:
             self._any_ended, self._last_failure = False, None
 
-    def addListener(self, listener: StreamingQueryListener) -> None:  # noqa: N802
+    def addListener(self, listener: StreamingQueryListener) -> None:
         _check_listener(listener)
         with self._changed:
             self._listeners.append(listener)
 
-    def removeListener(self, listener: StreamingQueryListener) -> None:  # noqa: N802
+    def removeListener(self, listener: StreamingQueryListener) -> None:
         _check_listener(listener)
         with self._changed:
             found = next((i for i, one in enumerate(self._listeners) if one is listener), None)

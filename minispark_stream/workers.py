@@ -123,7 +123,7 @@ def start_workers_ahead(spark: SparkSession) -> None:
     """
 
     def import_packages(batches: Iterator[Any]) -> Iterator[Any]:
-        import numpy  # noqa: F401, ICN001  which takes longest, beside pyarrow, which PySpark imports here
+        import numpy  # noqa: F401  which takes longest, beside pyarrow, which PySpark imports here
 
         return batches
 

@@ -32,13 +32,13 @@ class JavaClock:
         self._clock = clock
         self._ending: StreamingQuery | None = None
 
-    def getTimeMillis(self) -> int:  # noqa: N802
+    def getTimeMillis(self) -> int:
         return self._clock.get_time_millis()
 
-    def nanoTime(self) -> int:  # noqa: N802
+    def nanoTime(self) -> int:
         return self._clock.get_time_millis() * 1_000_000
 
-    def waitTillTime(self, target_ms: int) -> int:  # noqa: N802
+    def waitTillTime(self, target_ms: int) -> int:
         self._clock.wait_till_time(target_ms, self)  # only `is_set` is asked for
         return self._clock.get_time_millis()
 

@@ -69,7 +69,7 @@ class Reports(AccumulatorParam[list[T]]):
     def zero(self, value: list[T]) -> list[T]:
         return []
 
-    def addInPlace(self, value1: list[T], value2: list[T]) -> list[T]:  # noqa: N802 - PySpark's name
+    def addInPlace(self, value1: list[T], value2: list[T]) -> list[T]:
         value1.extend(value2)
         return value1
 

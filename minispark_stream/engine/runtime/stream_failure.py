@@ -47,16 +47,16 @@ class StreamingQueryException(captured.StreamingQueryException):
         self._own_message = f"[{_CONDITION}] {message} SQLSTATE: {_SQL_STATE}"
         super().__init__(f"{self._own_message}\n{where}", stack_trace)
 
-    def getCondition(self) -> str:  # noqa: N802
+    def getCondition(self) -> str:
         return _CONDITION
 
-    def getSqlState(self) -> str:  # noqa: N802
+    def getSqlState(self) -> str:
         return _SQL_STATE
 
-    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802
+    def getMessageParameters(self) -> dict[str, str]:
         return dict(self._message_parameters)
 
-    def getMessage(self) -> str:  # noqa: N802
+    def getMessage(self) -> str:
         return self._own_message
 
 

@@ -56,7 +56,7 @@ class _Collected(AccumulatorParam[Messages]):
     def zero(self, value: Messages) -> Messages:
         return {}
 
-    def addInPlace(self, value1: Messages, value2: Messages) -> Messages:  # noqa: N802
+    def addInPlace(self, value1: Messages, value2: Messages) -> Messages:
         return {**value1, **value2}
 
 

@@ -44,22 +44,22 @@ class DeclaringHandle(StatefulProcessorHandle):
     def __init__(self) -> None:
         self.declared: list[tuple[str, str, list[tuple[bool, str]], int | None]] = []
 
-    def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
+    def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:
         self._add("value", stateName, [schema], ttlDurationMs)
         return ValueState(None, stateName)  # type: ignore[arg-type]
 
-    def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:  # noqa: N802, N803
+    def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:
         self._add("list", stateName, [schema], ttlDurationMs)
         return ListState(None, stateName)  # type: ignore[arg-type]
 
-    def getMapState(  # noqa: N802
-        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,  # noqa: N803
-        ttlDurationMs: int | None = None,  # noqa: N803
+    def getMapState(
+        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,
+        ttlDurationMs: int | None = None,
     ) -> MapState:
         self._add("map", stateName, [userKeySchema, valueSchema], ttlDurationMs)
         return MapState(None, stateName)  # type: ignore[arg-type]
 
-    def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
+    def deleteIfExists(self, stateName: str) -> None:
         pass
 
     def _add(self, kind: str, name: str, schemas: list[StructType | str], ttl_ms: int | None) -> None:

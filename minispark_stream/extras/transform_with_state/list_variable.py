@@ -50,7 +50,7 @@ class ListVariable(Variable, ListState):
             yield from map(tuple, self.rows.decode(self._live()))
 
     @action("updating {kind} state")
-    def put(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N803
+    def put(self, newState: list[tuple[Any, ...]]) -> None:
         values = self._encoded(newState)
         if not self.rows.ttl_ms:
             self._keyed.updated = 0  # Spark begins to count again from 0
@@ -59,11 +59,11 @@ class ListVariable(Variable, ListState):
         self._keyed.updated += len(values)
 
     @action("updating {kind} state")
-    def appendValue(self, newState: tuple[Any, ...]) -> None:  # noqa: N802, N803
+    def appendValue(self, newState: tuple[Any, ...]) -> None:
         self._append([self.encoded(newState)])
 
     @action("updating {kind} state")
-    def appendList(self, newState: list[tuple[Any, ...]]) -> None:  # noqa: N802, N803
+    def appendList(self, newState: list[tuple[Any, ...]]) -> None:
         self._append(self._encoded(newState))
 
     @action("clearing {kind} state")

@@ -166,7 +166,7 @@ class ValueVariable(Variable, ValueState):
         return next((tuple(value) for _, value in self.live([self.key_of(self._keyed.implicit_key)])), None)
 
     @action("updating {kind} state")
-    def update(self, newValue: tuple[Any, ...]) -> None:  # noqa: N803
+    def update(self, newValue: tuple[Any, ...]) -> None:
         self.write(self._keyed.implicit_key, self.encoded(newValue))
 
     @action("clearing {kind} state")
@@ -191,15 +191,15 @@ class MapVariable(Variable, MapState):
         return any(True for _ in self._all_live())
 
     @action("getting value")
-    def getValue(self, key: tuple[Any, ...]) -> Any:  # noqa: N802
+    def getValue(self, key: tuple[Any, ...]) -> Any:
         return next((value for _, value in self.live([self.key_of(self._element(key))])), None)
 
     @action("checking if {kind} state contains key")
-    def containsKey(self, key: tuple[Any, ...]) -> bool:  # noqa: N802
+    def containsKey(self, key: tuple[Any, ...]) -> bool:
         return any(True for _ in self.live([self.key_of(self._element(key))]))
 
     @action("updating {kind} state value")
-    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
         self.write(self._element(key), self.encoded(value))
 
     def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
@@ -213,7 +213,7 @@ class MapVariable(Variable, MapState):
         return (value for _, value in self.iterator())
 
     @action("removing key from {kind} state")
-    def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
+    def removeKey(self, key: tuple[Any, ...]) -> None:
         """The time of expiry stays, as in Spark: when it has come, the value that the key then has is removed."""
         self._families.remove(self.name, self.key_of(self._element(key)))
         self._keyed.removed += 1

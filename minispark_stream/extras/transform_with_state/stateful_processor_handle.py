@@ -66,22 +66,22 @@ class Handle(StatefulProcessorHandle):
 
     # -- (1) variables -----------------------------------------------------------------------------------------
 
-    def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:  # noqa: N802, N803
+    def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:
         rows = TupleRows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
         return self._declare(ValueVariable(self.keyed, stateName, rows))
 
-    def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:  # noqa: N802, N803
+    def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:
         rows = TupleRows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
         return self._declare(ListVariable(self.keyed, stateName, rows))
 
-    def getMapState(  # noqa: N802
-        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,  # noqa: N803
-        ttlDurationMs: int | None = None,  # noqa: N803
+    def getMapState(
+        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,
+        ttlDurationMs: int | None = None,
     ) -> MapState:
         rows = TupleRows(self._parsed(valueSchema), self._ttl(stateName, ttlDurationMs))
         return self._declare(MapVariable(self.keyed, stateName, rows, TupleRows(self._parsed(userKeySchema))))
 
-    def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803
+    def deleteIfExists(self, stateName: str) -> None:
         self._verify_init("delete_if_exists")
         variable = self.variables.pop(stateName, None)
         self.counts["numDeletedStateVars"] += self.keyed.families.drop(stateName) or variable is not None
@@ -145,7 +145,7 @@ class Handle(StatefulProcessorHandle):
             self.keyed.families.create(by_time(self.time_mode), BY_TIME)
         self.initialized = True
 
-    def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803
+    def registerTimer(self, expiryTimestampMs: int) -> None:
         self._check("register_timer")
         (of_key, key), (of_time, timed) = self._timer(expiryTimestampMs)
         if self.keyed.families.get(of_key, key) is None:
@@ -153,13 +153,13 @@ class Handle(StatefulProcessorHandle):
             self.keyed.families.put(of_time, timed, VOID)
         self.counts["numRegisteredTimers"] += 1
 
-    def deleteTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803
+    def deleteTimer(self, expiryTimestampMs: int) -> None:
         self._check("delete_timer")
         for family, key in self._timer(expiryTimestampMs):
             self.keyed.families.remove(family, key)
         self.counts["numDeletedTimers"] += 1
 
-    def listTimers(self) -> Iterator[int]:  # noqa: N802
+    def listTimers(self) -> Iterator[int]:
         self._check("list_timers")
         rows = self.keyed.families.scan(by_key(self.time_mode), binary_row(self.keyed.implicit_key))
         return iter([long_of(row) for row in rows])

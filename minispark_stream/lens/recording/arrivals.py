@@ -30,7 +30,7 @@ from itertools import islice
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from minispark_stream.engine.jvm import expressions, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject

@@ -133,7 +133,7 @@ class _Names(ast.NodeTransformer):
     def __init__(self) -> None:
         self._means: dict[str, str] = {}
 
-    def visit_Assign(self, node: ast.Assign) -> ast.Assign:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         node.value = self.visit(node.value)
         upon = [one.attr for one in _upon(ast.Attribute(node.value, "", ast.Load()))]
         begins = next((one for one in upon if one in BUILT), "")
@@ -143,7 +143,7 @@ class _Names(ast.NodeTransformer):
                 self._means[name] = begins
         return node
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         means = self._means.get(node.id) if isinstance(node.ctx, ast.Load) else None
         return node if means is None else ast.copy_location(ast.Attribute(node, means, ast.Load()), node)
 

@@ -97,7 +97,7 @@ class TraceListener(StreamingQueryListener):
         """Traces by the names of their queries, or by their ids if they have no name; a name means its latest query."""
         return {watched.name or id: watched.trace for id, watched in list(self._watched.items())}
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         query = self._session.streams.get(str(event.id))  # (1)
         if query is None:
             return  # of another session
@@ -115,7 +115,7 @@ class TraceListener(StreamingQueryListener):
         while len(self._watched) > self._max_queries:
             del self._watched[next(iter(self._watched))]
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         watched = self._watched.get(str(event.progress.id))
         if watched is not None and watched.query is None:
             report = json.loads(event.progress.json)
@@ -124,10 +124,10 @@ class TraceListener(StreamingQueryListener):
                 watched.checkpoint = None if query is None else look(query).checkpoint
             watched.batches += spark_batches(watched.checkpoint, [report], watched.source_names, watched.is_real_time)  # (2)
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         watched = self._watched.get(str(event.id))
         if watched is not None:
             watched.error = event.exception  # (3)

@@ -46,16 +46,16 @@ class _LedgerListener(StreamingQueryListener):
             "from 4.0 on, it runs them here. metrics() tells a query's numbers from its checkpoint"
         )
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         self._ledger.started(str(event.id), event.name, event.timestamp)
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         self._ledger.reported(json.loads(event.progress.json))
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         self._ledger.idle(str(event.id), event.timestamp)
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._ledger.ended(str(event.id), event.exception is not None, event.errorClassOnException)
 
 
