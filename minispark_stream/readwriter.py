@@ -51,7 +51,7 @@ from minispark_stream.engine.sinks.table import table_location
 from minispark_stream.engine.sources.base import SourceSpec
 from minispark_stream.engine.sources.source_options import warn_of_misspelt
 from minispark_stream.engine.sources.table import with_tables_of_files
-from minispark_stream.registry import FILE_FORMATS, ONE_TIME_SINKS, create_relation, create_sink, in_spark, sink_name
+from minispark_stream.registry import ONE_TIME_SINKS, create_relation, create_sink, in_spark, sink_name
 from minispark_stream.streaming_query import StreamingQuery
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 
@@ -153,7 +153,7 @@ class DataStreamReader(SparkDataStreamReader):
         """A view of a stream is that stream; a table of files is a file source over its folder. Spark looks both up."""
         reader = SparkDataStreamReader(self._spark).options(**options)
         found = (reader if source_name is None else reader.name(source_name)).table(name)
-        read = with_tables_of_files(self._spark, found, FILE_FORMATS)
+        read = with_tables_of_files(self._spark, found)
         if read.isStreaming and model_session_of(read) is None:
             raise AnalysisException(message=f"minispark_stream cannot read {name} as a stream: it is not a file-based table.")
         return read
@@ -202,13 +202,8 @@ class DataStreamWriter(SparkDataStreamWriter):
         return self
 
     def start(
-        self,
-        path: str | None = None,
-        format: str | None = None,
-        outputMode: str | None = None,
-        partitionBy: str | list[str] | None = None,
-        queryName: str | None = None,
-        **options: Any,
+        self, path: str | None = None, format: str | None = None, outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None, queryName: str | None = None, **options: Any,
     ) -> StreamingQuery:
         """Start the query.
 
@@ -277,13 +272,8 @@ class DataStreamWriter(SparkDataStreamWriter):
         return query
 
     def toTable(
-        self,
-        tableName: str,
-        format: str | None = None,
-        outputMode: str | None = None,
-        partitionBy: str | list[str] | None = None,
-        queryName: str | None = None,
-        **options: Any,
+        self, tableName: str, format: str | None = None, outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None, queryName: str | None = None, **options: Any,
     ) -> StreamingQuery:
         """Start the query with a table of files as its sink; the table is created if it does not exist.
 

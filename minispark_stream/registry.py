@@ -76,7 +76,7 @@ from minispark_stream.engine.sinks.foreach_batch import ForeachBatchSink
 from minispark_stream.engine.sinks.memory import MemorySink
 from minispark_stream.engine.sinks.noop import NoopSink
 from minispark_stream.engine.sources.base import SourceSpec
-from minispark_stream.engine.sources.file import file_stream_relation
+from minispark_stream.engine.sources.file import FILE_FORMATS, file_stream_relation
 from minispark_stream.engine.sources.rate_micro_batch import rate_micro_batch_relation
 from minispark_stream.engine.state.state_store import ROCKS_DB_PROVIDER, register_state_store_provider
 
@@ -85,7 +85,6 @@ SinkFactory = Callable[[SparkSession, Mapping[str, str], list[str], str], Sink]
 OperatorFactory = Callable[..., Operator]
 
 # (1)
-FILE_FORMATS = ("csv", "json", "text", "parquet", "orc", "xml", "binaryfile")
 SOURCES: dict[str, Callable[[SourceSpec], StreamingRelation]] = {
     **dict.fromkeys(
         FILE_FORMATS,

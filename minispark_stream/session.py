@@ -28,7 +28,6 @@ from minispark_stream.engine.jvm import sessions
 from minispark_stream.engine.sources.table import with_tables_of_files
 from minispark_stream.engine.spark_versions import refuse_connect
 from minispark_stream.readwriter import DataStreamReader
-from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.streaming_query_manager import StreamingQueryManager
 from minispark_stream.workers import let_workers_run_tasks
 
@@ -135,11 +134,11 @@ class MiniSparkSession(SparkSession):
 
     def sql(self, *arguments: Any, **named: Any) -> DataFrame:
         """Spark SQL; this engine reads what stands after `FROM STREAM`."""
-        return with_tables_of_files(self, super().sql(*arguments, **named), FILE_FORMATS)
+        return with_tables_of_files(self, super().sql(*arguments, **named))
 
     def table(self, tableName: str) -> DataFrame:
         """A table or view, as in Spark; this engine reads the streams of a view."""
-        return with_tables_of_files(self, super().table(tableName), FILE_FORMATS)
+        return with_tables_of_files(self, super().table(tableName))
 
     def newSession(self) -> MiniSparkSession:
         """A model session with its own confs, views, functions and queries."""

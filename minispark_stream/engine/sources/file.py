@@ -64,6 +64,8 @@ from minispark_stream.engine.sources.seen_files_map import SeenFilesMap
 
 logger = logging.getLogger(__name__)
 
+FILE_FORMATS = ("csv", "json", "text", "parquet", "orc", "xml", "binaryfile")
+
 
 def file_stream_relation(
     spark: SparkSession, file_format: str, path: str | None, schema: StructType | None, options: Mapping[str, str],

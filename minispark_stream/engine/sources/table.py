@@ -15,7 +15,6 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,22 +22,17 @@ from pyspark.sql import DataFrame, SparkSession
 from minispark_stream.engine.jvm import expressions, plans, scala
 from minispark_stream.engine.jvm.scala import JavaObject
 from minispark_stream.engine.plan.streaming_relation import StreamingRelation, leaf_over_files
-from minispark_stream.engine.sources.file import file_stream_relation
+from minispark_stream.engine.sources.file import FILE_FORMATS, file_stream_relation
 
 
-def with_tables_of_files(session: SparkSession, df: DataFrame, formats: Collection[str]) -> DataFrame:
-    """`df`, in which tables of files are sources of the model.
-
-    Args:
-        session: the session of the model.
-        formats: the names of the formats of files.
-    """
+def with_tables_of_files(session: SparkSession, df: DataFrame) -> DataFrame:
+    """`df`, in which tables of files are sources of `session`, one of the model."""
     if not df.isStreaming:
         return df
     plan = plans.analyzed(df)
     replaced: dict[str, JavaObject] = {}
     for leaf in scala.items(plan.collectLeaves()):  # (1)
-        if scala.class_name(leaf) == "StreamingRelation" and leaf.dataSource().className().lower() in formats:
+        if scala.class_name(leaf) == "StreamingRelation" and leaf.dataSource().className().lower() in FILE_FORMATS:
             replaced[_columns(leaf)] = leaf_over_files(session, _source(session, leaf), leaf.output())
     if not replaced:
         return df

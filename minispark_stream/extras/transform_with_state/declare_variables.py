@@ -53,8 +53,7 @@ class DeclaringHandle(StatefulProcessorHandle):
         return ListState(None, stateName)  # type: ignore[arg-type]
 
     def getMapState(
-        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,
-        ttlDurationMs: int | None = None,
+        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str, ttlDurationMs: int | None = None
     ) -> MapState:
         self._add("map", stateName, [userKeySchema, valueSchema], ttlDurationMs)
         return MapState(None, stateName)  # type: ignore[arg-type]

@@ -75,8 +75,7 @@ class Handle(StatefulProcessorHandle):
         return self._declare(ListVariable(self.keyed, stateName, rows))
 
     def getMapState(
-        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str,
-        ttlDurationMs: int | None = None,
+        self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str, ttlDurationMs: int | None = None
     ) -> MapState:
         rows = TupleRows(self._parsed(valueSchema), self._ttl(stateName, ttlDurationMs))
         return self._declare(MapVariable(self.keyed, stateName, rows, TupleRows(self._parsed(userKeySchema))))

@@ -40,9 +40,9 @@ from minispark_stream.engine.runtime.template import Template
 from minispark_stream.engine.runtime.unsupported_confs import check_confs
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
+from minispark_stream.engine.sources.file import FILE_FORMATS
 from minispark_stream.engine.sources.table import with_tables_of_files
 from minispark_stream.readwriter import DataStreamWriter
-from minispark_stream.registry import FILE_FORMATS
 from minispark_stream.session import MiniSparkSession
 from minispark_stream.streaming_query import StreamingQuery
 from minispark_stream.streaming_query_manager import StreamingQueryManager
@@ -146,7 +146,7 @@ def _start(built: Any, session: MiniSparkSession, how: Deployment) -> None:
     if isinstance(built, DataFrame):
         if not built.isStreaming:
             raise CannotPlan("the function returned a DataFrame that is not a stream")
-        stream = built if model_session_of(built) is not None else with_tables_of_files(session, built, FILE_FORMATS)
+        stream = built if model_session_of(built) is not None else with_tables_of_files(session, built)
         writer = _to_sink(stream.writeStream, how.sink)
     elif isinstance(built, SparkDataStreamWriter):
         writer = built
