@@ -74,34 +74,25 @@ def validate_or_write_schema(
         manager.create_atomic(SCHEMA_FILE, encode_schemas(key_schema, value_schema))
         return
     try:
-        stored = read_schemas(state_dir, operator_id, store_name)
+        check_schemas(read_schemas(state_dir, operator_id, store_name), (key_schema, value_schema), check_values)
     except PySparkException as e:  # (3)
         if check:
             raise
         logger.warning("stateSchemaCheck is off: %s", e)
-    else:
-        check_schemas(stored, (key_schema, value_schema), check, check_values)
 
 
-def check_schemas(
-    stored: tuple[StructType, StructType], new: tuple[StructType, StructType], check: bool, check_values: bool = True
-) -> None:
+def check_schemas(stored: tuple[StructType, StructType], new: tuple[StructType, StructType], check_values: bool) -> None:
     """Compare the schemas of keys and values with those of the checkpoint.
 
     Raises:
         UnsupportedOperationException: they do not fit (STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE or
-            STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE), and `check` is on.
+            STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE).
     """
     (stored_key, stored_value), (key_schema, value_schema) = stored, new
-    try:
-        if not compatible(key_schema, stored_key):
-            raise _not_compatible("key", stored_key, key_schema)
-        if check_values and not compatible(value_schema, stored_value):
-            raise _not_compatible("value", stored_value, value_schema)
-    except PySparkException as e:  # (3)
-        if check:
-            raise
-        logger.warning("stateSchemaCheck is off: %s", e)
+    if not compatible(key_schema, stored_key):
+        raise _not_compatible("key", stored_key, key_schema)
+    if check_values and not compatible(value_schema, stored_value):
+        raise _not_compatible("value", stored_value, value_schema)
 
 
 def compatible(schema: DataType, stored: DataType) -> bool:  # (2)

@@ -78,7 +78,7 @@ def with_last_ids(files: Sequence[Sequence[Family]], new: Sequence[Family]) -> l
 
 def _changed(session: SparkSession, before: Sequence[Family], family: Family, in_avro: bool) -> Family:
     last = before[-1]
-    check_schemas((last.key, last.value), (family.key, family.value), check=True, check_values=not in_avro)  # (2) (4)
+    check_schemas((last.key, last.value), (family.key, family.value), check_values=not in_avro)  # (2) (4)
     if not in_avro:
         return last
     reader = avro_schema(session, family.value)  # (3)
