@@ -49,13 +49,11 @@ class Places:
         """The host of each partition; an empty list if there is only one host, or none yet."""
         known = str(self._context.getExecutorMemoryStatus().keySet().toString())
         if known != self._known:
-            every = [(str(e.id()), str(e.hostPort()), e.totalCores()) for e in self._active()]
+            active = scala.items(self._context.statusStore().executorList(True))
+            every = [(str(e.id()), str(e.hostPort()), e.totalCores()) for e in active]
             self._executors = [Executor(at.rpartition(":")[0], cores) for name, at, cores in every if name != "driver"]
             self._known = known
         return places(self._executors, partitions)
-
-    def _active(self) -> list[JavaObject]:
-        return scala.items(self._context.statusStore().executorList(True))
 
 
 def places(executors: Iterable[Executor], partitions: int) -> list[str]:

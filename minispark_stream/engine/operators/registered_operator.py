@@ -106,11 +106,8 @@ class RegisteredOperator(StatefulOperator):
     def partitions(self, num_partitions: int) -> int:
         return num_partitions if self.task.grouping else 1
 
-    def _attributes(self) -> list[JavaObject]:
-        return scala.items(self.plan.child().output())
-
     def entries(self) -> Sequence[Entry]:
-        columns = self._attributes()
+        columns = scala.items(self.plan.child().output())
         keys = {columns[i].name(): columns[i] for i in self.task.grouping}
         return (Entry.of(keys, [*keys.values()], columns, self.lateness, [columns[i] for i in self.task.data]),)
 

@@ -74,13 +74,11 @@ def avro_time(ms: int) -> bytes:  # (3)
 def time_of(key: bytes) -> int:
     """The time of such a key, in either encoding. Raises ValueError."""
     if in_avro := _AVRO_TIME.fullmatch(key, 4, first_size(key)):
-        ms: int = _time.unpack(in_avro[1])[0]
-        return ms
+        return int(_time.unpack(in_avro[1])[0])
     [time] = binary_fields(rows_of(key)[0], 1)
     if time is None or len(time) != 9 or time[0] != (time[1] < 0x80):
         raise ValueError("a key without a time where it should have one")
-    ms = _time.unpack_from(time, 1)[0]
-    return ms
+    return int(_time.unpack_from(time, 1)[0])
 
 
 def _sign(ms: int) -> bytes:

@@ -166,7 +166,7 @@ def _with(log: tuple[LogEntry, ...], file: Any, text: Any) -> tuple[LogEntry, ..
     found = re.search(r"(\d{1,18})$", str(file))
     if found is None:
         return log
-    entry = LogEntry(int(found.group(1)), _text(text), new=True)
+    entry = LogEntry(int(found.group(1)), None if text is None else str(text), new=True)
     return (*(e for e in log if e.id != entry.id), entry)
 
 
@@ -288,7 +288,3 @@ def _identified(rows: Sequence[Any]) -> dict[tuple[str, int, str, int], Mapping[
         found[(*name, alike[name])] = row
         alike[name] += 1
     return found
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None else str(value)

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         if args.of_sink is not None or is_sink_folder(args.checkpoint):
             return _sink(args)
         report = inspect(args.checkpoint, max_bytes=args.max_bytes)
-        answer = _html(report, args.html) if args.html else _answer(report, args)
+        answer = f"wrote {report.to_html(args.html)}" if args.html else _answer(report, args)
     except (ValueError, OSError, PySparkException) as e:
         print(f"inspect: {' '.join(str(e).split())}", file=sys.stderr)
         return 3
@@ -53,10 +53,6 @@ def _sink(args: argparse.Namespace) -> int:
     report = inspect_sink(args.checkpoint, checkpoint=args.of_sink, max_bytes=args.max_bytes)
     print(report.to_json(indent=2) if args.json else report)
     return report.exit_code
-
-
-def _html(report: CheckpointReport, path: str) -> str:
-    return f"wrote {report.to_html(path)}"
 
 
 def _answer(report: CheckpointReport, args: argparse.Namespace) -> str:

@@ -171,11 +171,8 @@ def _metadata(files: ReadOnlyFiles, operator_id: int, findings: Findings) -> _Me
         says = "missing: the next start compares the query's operators with nothing, and writes it again"
         findings.append(Finding("note", f"{folder}metadata", says, CHECK))
         return _Metadata()
-    return _read_metadata(files, f"{folder}{newest}", findings)
-
-
-def _read_metadata(files: ReadOnlyFiles, name: str, findings: Findings) -> _Metadata:
-    found = attempt(lambda: OperatorStateMetadata.from_text(_text(files, name)), name, findings)
+    name = f"{folder}{newest}"
+    found = attempt(lambda: OperatorStateMetadata.from_text(files.open_text(name).decode("utf-8")), name, findings)
     if found is None:
         return _Metadata()
     partitions = max((s.num_partitions for s in found.stores), default=0)
@@ -191,10 +188,6 @@ def _newest_schema(files: ReadOnlyFiles, folder: str) -> str | None:
         if name.startswith(folder) and (found := re.fullmatch(r"([0-9]{1,18})(?:_.*)?", name.removeprefix(folder)))
     }
     return numbered[max(numbered)] if numbered else None
-
-
-def _text(files: ReadOnlyFiles, name: str) -> str:
-    return files.open_text(name).decode("utf-8")
 
 
 def _schemas(
@@ -275,10 +268,8 @@ def _with_rows(
 
 def states_ahead(operators: Sequence[StoredOperator], version: int) -> list[tuple[int, int]]:
     """(operator, version) of stores with versions after `version`."""
-    newest: dict[int, int] = {}
-    for operator in operators:
-        for store in operator.stores:
-            for partition in store.partitions:
-                for v in partition.versions:
-                    newest[operator.operator_id] = max(newest.get(operator.operator_id, 0), v.version)
+    newest = {
+        one.operator_id: max((v.version for store in one.stores for p in store.partitions for v in p.versions), default=0)
+        for one in operators
+    }
     return [(i, v) for i, v in newest.items() if v > version]

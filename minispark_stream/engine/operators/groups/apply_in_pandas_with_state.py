@@ -153,25 +153,16 @@ class ApplyInPandasWithState(StateTask):
     ) -> list[GroupState]:
         """The GroupState for each call, as Spark makes it: the old timeout is not passed on."""
         known = iter(states.decode([row for row in rows if row is not None]))
+        found: list[Any] = [None if row is None else next(known) for row in rows]
         return [
-            self._group_state(key, None if row is None else next(known), timed_out) for key, row in zip(keys, rows)
+            GroupState(
+                optionalValue=state, batchProcessingTimeMs=self.batch_timestamp_ms,
+                eventTimeWatermarkMs=self.watermarks.eviction_ms, timeoutConf=self.timeout, hasTimedOut=timed_out,
+                watermarkPresent=self.event_time is not None, defined=state is not None, updated=False, removed=False,
+                timeoutTimestamp=NO_TIMESTAMP, keyAsUnsafe=key, valueSchema=self.state,
+            )
+            for key, state in zip(keys, found)
         ]
-
-    def _group_state(self, key: bytes, state: Any, timed_out: bool) -> GroupState:
-        return GroupState(
-            optionalValue=state,
-            batchProcessingTimeMs=self.batch_timestamp_ms,
-            eventTimeWatermarkMs=self.watermarks.eviction_ms,
-            timeoutConf=self.timeout,
-            hasTimedOut=timed_out,
-            watermarkPresent=self.event_time is not None,
-            defined=state is not None,
-            updated=False,
-            removed=False,
-            timeoutTimestamp=NO_TIMESTAMP,
-            keyAsUnsafe=key,
-            valueSchema=self.state,
-        )
 
 
 def _calls(keys: UnsafeRowCodec, groups: list[Group], timed_out: list[Group], emitted: list[pa.RecordBatch]) -> Iterable[Told]:

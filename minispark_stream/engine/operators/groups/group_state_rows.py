@@ -102,14 +102,12 @@ class GroupStateRows:
         """(2) The states of some rows."""
         if not rows:
             return []
-        return [self.to_row(value) for value in self._codec.decode(rows)[0].to_pylist()]
+        values = self._codec.decode(rows)[0].to_pylist()
+        return [None if value is None else self.state.fromInternal(self._to_python(value)) for value in values]
 
     def columns(self, rows: Sequence[bytes]) -> Columns:
         """Some states as columns, in Spark's internal form."""
         return self._codec.decode(rows)[0].flatten()
-
-    def to_row(self, value: Any) -> Row | None:
-        return None if value is None else self.state.fromInternal(self._to_python(value))
 
     def timeouts(self, rows: Sequence[bytes]) -> np.ndarray[Any, Any]:
         """The timeout timestamps of some rows, in milliseconds."""
