@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
@@ -38,15 +38,9 @@ class CodeThatRan:
     def __init__(self) -> None:
         self._lines: dict[tuple[str, int, str], set[int]] = {}
 
-    @contextmanager
-    def noted(self) -> Iterator[None]:
+    def noted(self) -> AbstractContextManager[None]:
         """Note what runs on this thread, except in a `noted` inside this one."""
-        outer = sys.gettrace()
-        sys.settrace(self._begin)
-        try:
-            yield
-        finally:
-            sys.settrace(outer)
+        return _traced_by(self._begin)
 
     def _begin(self, frame: FrameType, _: str, __: Any) -> Tracer | None:  # (1)
         code = frame.f_code
@@ -93,11 +87,15 @@ class TracedTask:
         self._codes.add([ran.code])
 
 
-@contextmanager
-def unnoted() -> Iterator[None]:
+def unnoted() -> AbstractContextManager[None]:
     """Nothing of what runs on this thread is noted."""
+    return _traced_by(None)
+
+
+@contextmanager
+def _traced_by(tracer: Tracer | None) -> Iterator[None]:
     outer = sys.gettrace()
-    sys.settrace(None)
+    sys.settrace(tracer)
     try:
         yield
     finally:
