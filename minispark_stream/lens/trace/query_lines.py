@@ -152,10 +152,8 @@ def _calls(tree: ast.AST, first: int) -> Iterator[Call]:
     """(1) In the order in which Python calls them: what a method is called upon comes before it."""
     for node in ast.iter_child_nodes(tree):
         yield from _calls(node, first)
-    if isinstance(tree, ast.Attribute) and tree.attr == "writeStream":
-        yield Call(first + (tree.end_lineno or 1) - 1, WRITE["writeStream"])
-    if isinstance(tree, ast.Attribute) and tree.attr == "readStream":
-        yield Call(first + (tree.end_lineno or 1) - 1, READ)
+    if isinstance(tree, ast.Attribute) and tree.attr in BUILT:
+        yield Call(first + (tree.end_lineno or 1) - 1, READ if tree.attr == "readStream" else WRITE["writeStream"])
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
         yield from _call(tree, tree.func, first + (tree.func.end_lineno or 1) - 1)
 
@@ -171,11 +169,8 @@ def _call(call: ast.Call, method: ast.Attribute, line: int) -> Iterator[Call]:
             yield Call(line, LOGS if "checkpointLocation" in named else ("addBatch",))
         elif name in WRITE:
             yield Call(line, WRITE[name])
-    elif "readStream" in names and not set(names[: names.index("readStream")]) & {*OPERATORS, *ROWS, "withWatermark"}:
-        if name in OPERATORS or name in ROWS or name == "withWatermark":
-            yield from _of_rows(method, upon, line, option)
-        else:
-            yield Call(line, LIMITED if name == "option" and option.startswith("max") else READ)
+    elif "readStream" in names and not {name, *names[: names.index("readStream")]} & {*OPERATORS, *ROWS, "withWatermark"}:
+        yield Call(line, LIMITED if name == "option" and option.startswith("max") else READ)
     else:
         yield from _of_rows(method, upon, line, option)
 

@@ -97,9 +97,8 @@ def _parsed(text: str) -> ast.Module | None:
 def _node_of(code: CodeType, tree: ast.Module) -> ast.FunctionDef | ast.Lambda | None:
     """The function or lambda that this code is: of several lambdas in a line, the one with the same names of parameters."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            if code.co_firstlineno == min([node.lineno, *(one.lineno for one in node.decorator_list)]):
-                return node
+        if isinstance(node, ast.FunctionDef) and (node.name, first_line(node)) == (code.co_name, code.co_firstlineno):
+            return node
         if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
             if tuple(one.arg for one in node.args.args) == code.co_varnames[: code.co_argcount]:
                 return node
@@ -195,7 +194,10 @@ def _text(text: str, node: ast.stmt | ast.Lambda) -> str:
     if isinstance(node, ast.Lambda):
         first, *rest = (ast.get_source_segment(text, node) or "").split("\n")
         return "\n".join([first, *textwrap.indent(textwrap.dedent("\n".join(rest)), "    ").split("\n")] if rest else [first])
-    decorators = getattr(node, "decorator_list", ())
-    begin = min([node.lineno, *(one.lineno for one in decorators)])
-    lines = "\n".join(text.split("\n")[begin - 1 : node.end_lineno])
+    lines = "\n".join(text.split("\n")[first_line(node) - 1 : node.end_lineno])
     return re.sub(r"\n{3,}", "\n\n", textwrap.dedent(lines)).rstrip()
+
+
+def first_line(node: Any) -> int:
+    """The number of the first line of a statement; a function begins with its decorators."""
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])

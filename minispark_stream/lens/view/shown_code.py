@@ -28,6 +28,7 @@ from typing import Any
 
 from minispark_stream.lens.trace.events import Event
 from minispark_stream.lens.trace.recording import Recording
+from minispark_stream.lens.trace.written import first_line
 from minispark_stream.lens.view.step_source import PACKAGE, coloured
 from minispark_stream.lens.view.style import CSS
 from minispark_stream.lens.view.words import perhaps, plural
@@ -73,13 +74,10 @@ def text_of(file: str) -> Text | None:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.ExceptHandler))]
-    names = frozenset((_first(node), node.name) for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-    statements = [(_first(node), _end_of_head(node)) for node in nodes]
-    return Text(text.splitlines(), [(_first(f), f.end_lineno or 0) for f in _outermost(tree)], statements, names)
-
-
-def _first(node: Any) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    names = frozenset((first_line(function), function.name) for function in functions)
+    statements = [(first_line(node), _end_of_head(node)) for node in nodes]
+    return Text(text.splitlines(), [(first_line(f), f.end_lineno or 0) for f in _outermost(tree)], statements, names)
 
 
 def _end_of_head(node: Any) -> int:
@@ -87,7 +85,7 @@ def _end_of_head(node: Any) -> int:
     inside = [part[0] for name in ("body", "cases") if (part := getattr(node, name, None))]
     if not inside:
         return int(node.end_lineno)
-    first = _first(inside[0].pattern if isinstance(inside[0], ast.match_case) else inside[0])
+    first = first_line(inside[0].pattern if isinstance(inside[0], ast.match_case) else inside[0])
     return max(node.lineno, first - 1)
 
 

@@ -21,6 +21,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from minispark_stream.lens.steps import STEPS
+from minispark_stream.lens.trace.written import first_line
 
 PACKAGE = Path(__file__).parents[2]
 FOLDERS = ("", "engine/runtime", "engine/state", "extras/continuous")  # where steps happen
@@ -62,7 +63,7 @@ def _sources(path: Path, text: str) -> Iterator[tuple[str, FunctionSource]]:  # 
     for function in ast.walk(ast.parse(text)):
         if not isinstance(function, ast.FunctionDef):
             continue
-        first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+        first = first_line(function)
         code = lines[first - 1 : function.end_lineno]
         indent = len(code[0]) - len(code[0].lstrip())
         for step in _steps(function):
