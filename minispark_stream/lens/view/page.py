@@ -167,11 +167,12 @@ def _picture(name: str, svg: str, beside: bool) -> str:
     return f"<section class='card'><h2>{name}</h2>{said_html(svg)}{framed}</section>"
 
 
-def _batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str, str]]:
-    """For every batch: the number of its first step, its name, what became of it, and "failed", "empty", "restart" or ""."""
-    names = []
+def _chips(shown: Sequence[Stop]) -> str:
+    """A button for each batch, which leads to its first step and says what became of the batch."""
+    chips = ""
     for (batch_id, _), group in groupby(enumerate(shown), key=lambda pair: pair[1].batch):
         members = list(group)
+        (start, first), (end, _) = members[0], members[-1]
         events = [stop.worlds[engine].moment.event for _, stop in members for engine in stop.here]
         steps = {event.step for event in events}
         kind, note = "", ""
@@ -182,17 +183,6 @@ def _batch_names(shown: Sequence[Stop]) -> list[tuple[int, str, str, str]]:
         elif "runBatch" in steps and "getBatch" not in steps:
             kind, note = "empty", " no data"
         name = f"batch {batch_id}" if batch_id is not None else "other"
-        names.append((members[0][0], name, note, kind))
-    return names
-
-
-def _chips(shown: Sequence[Stop]) -> str:
-    """A button for each batch, which leads to its first step."""
-    names = _batch_names(shown)
-    ends = [*(start - 1 for start, *_ in names[1:]), len(shown) - 1]
-    chips = ""
-    for (start, name, note, kind), end in zip(names, ends):
-        moment = shown[start].moment
-        chips += "<span>restart</span>" if moment.event.step == "startQuery" and moment.run > 1 else ""
+        chips += "<span>restart</span>" if first.moment.event.step == "startQuery" and first.moment.run > 1 else ""
         chips += f"<button class='{kind}' data-from='{start}' data-to='{end}'>{escape(name)}<i>{note}</i></button>"
     return chips
