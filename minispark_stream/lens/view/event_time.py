@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from minispark_stream.lens.trace.fates import Fates
@@ -241,17 +242,9 @@ class _Drawing:
             self.ax.text(batch + 0.5, self.low, f"✗ {count} dropped", color="#c62828", ha="center", va="bottom", fontsize=9)
 
 
-def _runs(stair: Sequence[int | None]) -> Iterable[list[tuple[int, int]]]:
+def _runs(stair: Sequence[int | None]) -> Iterable[list[tuple[int, Any]]]:
     """The parts of a stair that are known; a watermark of 0 is none yet."""
-    run: list[tuple[int, int]] = []
-    for batch, ms in enumerate(stair):
-        if ms:
-            run.append((batch, ms))
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    return (list(run) for is_known, run in groupby(enumerate(stair), key=lambda step: bool(step[1])) if is_known)
 
 
 def _legend(drawn: Sequence[Plane]) -> list[Any]:

@@ -109,12 +109,10 @@ def _looks_at(look: Mapping[str, Any], new: int) -> str:
 
 
 def _by_source(batch: Batch, step: str) -> dict[str, Mapping[str, Any]]:
-    found = {}
-    for event in batch.events:
-        source = str(event.inputs.get("source"))
-        if event.step == step and _FILE_SOURCE.match(source):
-            found[source] = event.outputs
-    return found
+    return {
+        source: event.outputs for event in batch.events
+        if event.step == step and _FILE_SOURCE.match(source := str(event.inputs.get("source")))
+    }
 
 
 def _names(paths: Iterable[str] | None) -> tuple[str, ...]:

@@ -86,11 +86,10 @@ def _aligned(start: Time | None, end: Time | None) -> int | None:
 
 def _rows(batch: BatchFacts) -> list[dict[str, Any]]:
     """The rows that reached the windows: their event time, and the other columns of their key."""
-    rows = []
-    for arrival in batch.arrivals or ():
-        for at in arrival.get("at", ()):
-            rows.append({"time": arrival.get("time"), "key": row_words(without_window(at.get("key") or {}))})
-    return rows
+    return [
+        {"time": arrival.get("time"), "key": row_words(without_window(at.get("key") or {}))}
+        for arrival in batch.arrivals or () for at in arrival.get("at", ())
+    ]
 
 
 def card(data: dict[str, Any]) -> str:

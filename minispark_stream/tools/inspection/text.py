@@ -15,7 +15,9 @@ JSON has all of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from minispark_stream.engine.checkpointing.checkpoint_file_manager import canonical_number
@@ -116,13 +118,11 @@ def _read(source: SourceLog, batches: Sequence[LoggedBatch]) -> Iterator[str]:
 
 def conf_changes(batches: Sequence[LoggedBatch]) -> list[str]:
     """`batch 3: spark.sql.shuffle.partitions 2 -> 4`, for every conf that differs between two successive batches."""
-    changes = []
-    with_conf = [b for b in batches if b.conf]
-    for before, after in zip(with_conf, with_conf[1:]):
-        for key in sorted(before.conf.keys() | after.conf.keys()):
-            if before.conf.get(key) != after.conf.get(key):
-                changes.append(f"batch {after.batch_id}: {key} {before.conf.get(key)} -> {after.conf.get(key)}")
-    return changes
+    return [
+        f"batch {after.batch_id}: {key} {before.conf.get(key)} -> {after.conf.get(key)}"
+        for before, after in pairwise(b for b in batches if b.conf)
+        for key in sorted(before.conf.keys() | after.conf.keys()) if before.conf.get(key) != after.conf.get(key)
+    ]
 
 
 def _confs(batches: Sequence[LoggedBatch]) -> Iterator[str]:
@@ -175,10 +175,7 @@ def store_words(store: Store) -> str:
 def partition_words(partition: StorePartition) -> str:
     """The versions on disk, and the size of the one that is shown."""
     versions = [v.version for v in partition.versions]
-    kinds: dict[str, int] = {}
-    for version in partition.versions:
-        for kind in version.files:
-            kinds[kind] = kinds.get(kind, 0) + 1
+    kinds = Counter(kind for version in partition.versions for kind in version.files)
     on_disk = f"versions {span(versions)} ({', '.join(plural(n, kind) for kind, n in sorted(kinds.items()))}, " \
               f"{size_words(partition.file_bytes)})"
     if partition.version is None:
