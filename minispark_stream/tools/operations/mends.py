@@ -58,14 +58,10 @@ class Decided:
 
 @dataclass(frozen=True)
 class Mend:
-    """What was mended. `costs`: what is lost by it, or to be known.
-
-    `back_to`: the last batch that stays, if some are taken back; `manifest`: the entries of a file sink that go with them.
-    """
+    """What was mended. `costs`: what is lost by it, or to be known; `manifest`: the entries of a file sink that go."""
 
     says: str
     costs: str
-    back_to: int | None = None
     manifest: tuple[str, ...] = ()
 
 
@@ -155,5 +151,5 @@ def roll_back(found: Checkpoint, refused: Refusal, copy: CheckpointFileManager) 
     says = f"{refused.where}: {refused.says}. Back to batch {batch}, the newest one that can be reached: "
     says += f"{plural(found.last - batch, 'batch')} and {plural(len(lost), 'file')} of state are taken back"
     costs = [*planned.not_known, f"{plural(len(planned.reads_again), 'file')} will be read again"]
-    return Mend(says, "; ".join(costs), batch, planned.remove["manifest"])
+    return Mend(says, "; ".join(costs), planned.remove["manifest"])
 
