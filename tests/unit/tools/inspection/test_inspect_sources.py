@@ -14,7 +14,7 @@ from minispark_stream import inspect
 from minispark_stream.engine.checkpointing import checkpoint_file_manager
 from minispark_stream.engine.checkpointing.budget import Budget
 from minispark_stream.engine.checkpointing.stream_metadata import read_or_create
-from minispark_stream.tools.inspection.offset_meaning import meaning
+from minispark_stream.tools.inspection.offset_meaning import meaning, records_behind
 from minispark_stream.tools.inspection.read_only_files import ReadOnlyFiles
 from minispark_stream.tools.inspection.sources import DELTA, FILES, KAFKA, NUMBER, OTHER, RATE, RATE_MICRO_BATCH, kind_of
 from tests.unit.hand_made import log_batch
@@ -73,6 +73,13 @@ def test_what_two_offsets_mean(before: str | None, offset: str, said: str | None
 def test_what_an_offset_of_delta_means(index: int, is_start: str, said: str) -> None:
     offset = f'{{"sourceVersion":1,"reservoirId":"x","reservoirVersion":4,"index":{index},"isStartingVersion":{is_start}}}'
     assert meaning(None, offset) == said
+
+
+def test_offsets_that_are_not_counted_have_no_lag() -> None:
+    assert records_behind({"t": {"0": 5}}, {"t": {"0": 5, "1": 3}}) == 3  # a new partition
+    assert records_behind({"seconds": 3}, {"seconds": 8}) is None
+    assert records_behind(7, 9) is None
+    assert records_behind({"t": {"0": 5}}, None) is None
 
 
 def test_names_of_hadoop_and_databricks_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:

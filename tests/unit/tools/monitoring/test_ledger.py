@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from minispark_stream.tools.inspection.offset_meaning import records_behind
 from minispark_stream.tools.monitoring.families import FAMILIES, OF_QUERY, SPARKS_OWN, Sample
 from minispark_stream.tools.monitoring.ledger import Ledger, counts_of, gauges_of
 
@@ -48,13 +47,6 @@ def test_the_gauges_of_a_report():
 def test_what_a_report_lacks_is_left_out_or_what_spark_says():
     found = values(list(gauges_of({"id": "q", "processedRowsPerSecond": "NaN", "sources": None, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}})))
     assert found == {"inputRate-total": 0, "latency": 0, "eventTime-watermark": 0, "states-rowsTotal": 0, "states-usedBytes": 0}
-
-
-def test_offsets_that_are_not_counted_have_no_lag():
-    assert records_behind({"t": {"0": 5}}, {"t": {"0": 5, "1": 3}}) == 3  # a new partition
-    assert records_behind({"seconds": 3}, {"seconds": 8}) is None
-    assert records_behind(7, 9) is None
-    assert records_behind({"t": {"0": 5}}, None) is None
 
 
 def test_counters_add_up_and_gauges_are_replaced():
