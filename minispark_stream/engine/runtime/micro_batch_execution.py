@@ -66,17 +66,14 @@ class MicroBatchExecution(StreamExecution):
         """All that comes before the first trigger; nothing is read or written yet."""
         self.sources = self.create_sources()  # (1)
         if int(self.conf(JOIN_STATE_FORMAT) or 2) > 2 and self.offset_log.get_latest() is None:
-            self._set_confs_of_new_join()
+            for key, value in confs_of_new_join(self.session, self.analyzed).items():
+                self.session.conf.set(key, value)
+            self.context = replace(self.context, metadata=OffsetSeqMetadata.from_session(self.conf))
         self.context = populate_start_offsets(self, self.context)
         if not self.sink.calls_function:  # which may start jobs of its own
             sessions.end_arrow_batches_by_rows(self.session, self.analyzed)
         sessions.propagate_confs(self.session)  # the session now has the confs of the checkpoint
         self.update_status(message="Initializing StreamExecution")
-
-    def _set_confs_of_new_join(self) -> None:
-        for key, value in confs_of_new_join(self.session, self.analyzed).items():
-            self.session.conf.set(key, value)
-        self.context = replace(self.context, metadata=OffsetSeqMetadata.from_session(self.conf))
 
     def create_sources(self) -> QuerySources:
         """Create the sources in the plan, and decide how much a batch may read of each."""

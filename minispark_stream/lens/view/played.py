@@ -56,7 +56,7 @@ def played(recording: Recording) -> Play:
     rows = [[_row(arrival, at) for arrival, at in _arrived(batch)] for batch in batches]
     if any(len(of_batch) != sum(one.count or 0 for one in seen) for of_batch, seen in zip(rows, nodes)):
         raise ValueError("the watermark has seen other rows than the operator, and the page knows no filter between them")
-    knobs = {"delay": delay, **_knobs(name, operator, batches, delay)}
+    knobs = {"delay": delay, **_knobs(name, operator, batches)}
     return _page(recording, found, batches, name, knobs, rows, [one.node for one in nodes[0]])
 
 
@@ -108,7 +108,7 @@ def _row(arrival: RecordedRow, at: RecordedRow) -> tuple[str, str, int]:
     return SIDES[at.get("side") or 0], ", ".join(map(plain, without_window(at.get("key") or {}).values())), time
 
 
-def _knobs(name: str, operator: OperatorFacts, batches: Sequence[BatchFacts], delay: int) -> dict[str, Any]:  # (2)
+def _knobs(name: str, operator: OperatorFacts, batches: Sequence[BatchFacts]) -> dict[str, Any]:  # (2)
     if name == "dedup":
         return {}
     if name == "join":

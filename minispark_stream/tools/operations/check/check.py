@@ -83,7 +83,7 @@ def check(
         refused = new.refused or _of_state(report)
         found: list[CheckDifference] = []
         if refused is None:
-            refused, found = of_checkpoint.of_rows_unchecked(spark, new, report)
+            refused, found = of_checkpoint.of_rows_unchecked(new, report)
         if new.template is not None:
             found += _differences(spark, report, new, before, shadows[1], how, refused is not None)
         if refused is None and report.next.unknown is not None:

@@ -17,8 +17,6 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from pyspark.sql import SparkSession
-
 from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.operators.base import StatefulOperator
@@ -146,9 +144,7 @@ def of_confs(confs: Mapping[str, str], report: CheckpointReport, has_state: bool
             yield difference(rule, f"conf {key}", None, value)
 
 
-def of_rows_unchecked(
-    session: SparkSession, planned: Planned, report: CheckpointReport
-) -> tuple[Refused | None, list[CheckDifference]]:
+def of_rows_unchecked(planned: Planned, report: CheckpointReport) -> tuple[Refused | None, list[CheckDifference]]:
     """If the check of the schemas is off: whether the first row that is read has the form of the new schema."""
     on_disk = {operator.operator_id: operator for operator in report.operators}
     for operator in planned.template.operators if planned.template else ():
