@@ -8,8 +8,7 @@ Models: the `logicalPlan` of MicroBatchExecution, and the checks that Incrementa
    first batch.
 2. `StateOfRun` says how the state is laid out: the number of its partitions and the confs of the stores.
 3. In the first batch of a run, the operators and the schemas of their state are compared with those of the checkpoint.
-4. `plan` makes the plan of one batch, an IncrementalExecution. A plan of the batch that was made ahead is taken, if it would be
-   the same.
+4. `plan` makes the plan of one batch, an IncrementalExecution.
 
 Differs from Spark: if a partition was not written, the query's error is STATE_STORE_COMMIT_VALIDATION_FAILED itself;
 Spark's error says only that an exception was thrown in awaitResult, and has STATE_STORE_COMMIT_VALIDATION_FAILED as its
@@ -19,8 +18,8 @@ Shown by tests/spark/test_differences.py::test_what_an_error_tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from pyspark.accumulators import Accumulator
@@ -47,7 +46,6 @@ from minispark_stream.engine.state.operator_state_metadata import check_operator
 from minispark_stream.engine.state.state_schema_compatibility_checker import validate_or_write_schema
 from minispark_stream.engine.state.state_store import COMPRESSION_CODEC, PROVIDER_CLASS, PROVIDERS, StateStoreConf
 
-NewExecution = Callable[[Template, BatchContext, Mapping[int, JavaObject]], IncrementalExecution]
 KEPT_TEMPLATES = 16  # at least 2: that of the batch, and that of all sources
 
 
@@ -73,12 +71,10 @@ class QueryPlanner:
         state_dir: `state/` in the checkpoint.
         run_id: the id of this run, for the state stores.
         observer: says whether tasks report what they decide, and may look at the tasks.
-        new_execution: makes the plan of a batch.
     """
 
     def __init__(
-        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, observer: Observer,
-        new_execution: NewExecution = IncrementalExecution,
+        self, session: SparkSession, analyzed: JavaObject, output_mode: str, state_dir: str, run_id: str, observer: Observer
     ):
         self.session = session
         self.analyzed = analyzed
@@ -86,7 +82,6 @@ class QueryPlanner:
         self._state_dir = state_dir
         self._run_id = run_id
         self._observer = observer
-        self._new_execution = new_execution
         self._allow_multiple = sessions.flag(session, ALLOW_MULTIPLE)
         self.sources = SourceKeys.of_plan(session, analyzed)
         self._changes_with_batch = changes_with_batch(session, analyzed)
@@ -96,14 +91,6 @@ class QueryPlanner:
         # By the sources that have new rows: the template, and the batch for which it was made; of many, the newest.
         self._compiled: dict[frozenset[int], tuple[int, Template]] = {}
         self._state: StateOfRun | None = None
-        self._ahead: IncrementalExecution | None = None
-
-    def over(self, analyzed: JavaObject, new_execution: NewExecution) -> QueryPlanner:
-        """The planner of another plan in the same run, after which this one is not needed any more."""
-        self.stop()
-        return QueryPlanner(
-            self.session, analyzed, self._output_mode, self._state_dir, self._run_id, self._observer, new_execution
-        )
 
     @cached_property
     def _analyzed(self) -> JavaObject:
@@ -184,16 +171,12 @@ class QueryPlanner:
         batch, state = self._batch(context, template)
         for accumulator in state.accumulators.values():
             accumulator.value = []
-        ahead, self._ahead = self._ahead, None
-        if ahead is None or ahead.template is not template or ahead.new_data != new_data:
-            return self._new_execution(template, batch, new_data)
-        ahead.batch = replace(batch, executed=ahead.batch.executed, of_inputs=ahead.batch.of_inputs)
-        return ahead
+        return self.new_execution(template, batch, new_data)
 
-    def plan_ahead(self, context: MicroBatchExecutionContext, new_data: Mapping[int, JavaObject]) -> None:
-        """Plan a batch while another one runs. Its tasks must learn from elsewhere what is not known yet."""
-        template = self.template(context, new_data)
-        self._ahead = self._new_execution(template, self._batch(context, template)[0], new_data)
+    def new_execution(
+        self, template: Template, batch: BatchContext, new_data: Mapping[int, JavaObject]
+    ) -> IncrementalExecution:
+        return IncrementalExecution(template, batch, new_data)
 
     def check(self, context: MicroBatchExecutionContext) -> Mapping[int, StateVariables]:
         """Refuse what the first batch of a run would refuse before it reads, if every source had new rows for it.

@@ -57,7 +57,6 @@ from minispark_stream.engine.runtime.incremental_execution import IncrementalExe
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
 from minispark_stream.engine.runtime.micro_batch_execution_context import MicroBatchExecutionContext
 from minispark_stream.engine.runtime.progress_reporter import status_message
-from minispark_stream.engine.runtime.query_planner import NewExecution
 from minispark_stream.engine.runtime.real_time_mode import check_checkpoint_format, check_operators, check_sink_on_thread
 from minispark_stream.engine.runtime.run_batch import commit_offsets, plan_batch, state_operator, update_watermark
 from minispark_stream.engine.runtime.running_query import QuerySources
@@ -84,7 +83,7 @@ from minispark_stream.extras.real_time.low_latency_reader import (
 )
 from minispark_stream.extras.real_time.low_latency_scan import LowLatencyScan, with_control
 from minispark_stream.extras.real_time.pipelines import PipelinedExecution, Pipelines, planned_writer
-from minispark_stream.extras.real_time.planned_ahead import PlannedAhead
+from minispark_stream.extras.real_time.planned_ahead import NewExecution, PlannedAhead, RealTimePlanner
 from minispark_stream.extras.real_time.ways import ways
 
 logger = logging.getLogger(__name__)
@@ -102,6 +101,7 @@ class RealTimeMode(MicroBatchExecution):
     `reports` has what the tasks of the current batch have reported.
     """
 
+    ahead: PlannedAhead  # from the first batch on
     write: StreamingWrite | None = None
 
     def __init__(self, session: SparkSession, write: WriteToStream, clock: Clock, observer: Observer, on_event: Announce):
@@ -111,7 +111,6 @@ class RealTimeMode(MicroBatchExecution):
         self._pushes = 0  # how many control rows follow the rows that a reader has; 0 if the plan does not let them through
         self._pipelines: Pipelines | None = None  # of a query with state
         self._scans: dict[int, LowLatencyScan] = {}  # by the number of the source
-        self.ahead = PlannedAhead(self)
         self._writer: PlannedOnce | None = None
         self._schemas: dict[int | None, StructType] = {}  # of the sources, and of the rows that are written (None)
 
@@ -175,12 +174,12 @@ class RealTimeMode(MicroBatchExecution):
         operators = self.planner.whole_template(self.context).operators
         pushes = PUSHES_TO_AGGREGATION if any(isinstance(one, StreamingAggregation) for one in operators) else PUSHES
         if operators:
-            follows = self.reports if self.observer.wants_told else None
-            self._pipelines = Pipelines(self.session, pushes, follows)
+            self._pipelines = Pipelines(self.session, pushes, self.reports if self.observer.wants_told else None)
             new_execution = partial(PipelinedExecution, self._pipelines)
+        leaf, plan = partial(real_time_leaf, self.session), query_execution.with_keys_in_order(self.session, self.analyzed)
         try:
-            leaf, plan = partial(real_time_leaf, self.session), query_execution.with_keys_in_order(self.session, self.analyzed)
             plan = with_control_rows(self.session, plan, leaf, lambda _, expression, control: expression)
+            self._pushes, self._scans = pushes, {}
         except NoWayThrough as operator:
             if operators:
                 raise AnalysisException(
@@ -189,8 +188,10 @@ class RealTimeMode(MicroBatchExecution):
                 ) from None
             words = "In real-time mode, %s keeps rows back: they are written when a buffer is full or the batch ends"
             logger.warning(words, operator)
-        else:
-            self.planner, self._pushes, self._scans = self.planner.over(plan, new_execution), pushes, {}
+        self.planner.stop()
+        of_run = self.output_mode, f"{self.checkpoint}/state", self.run_id, self.observer
+        self.planner = planner = RealTimePlanner(new_execution, self.session, plan, *of_run)
+        self.ahead = PlannedAhead(self, planner)
 
     def _tell_who_waits(self) -> None:
         """`processAllAvailable` waits for a batch that has read all there is."""

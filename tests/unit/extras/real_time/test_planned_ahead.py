@@ -24,14 +24,13 @@ class Query:
         self.now_ms, self.planned, self._error = END_MS - 10_000, list[tuple[int, int, int]](), error
         self.context = MicroBatchExecutionContext(batch_id=7)
         self.clock: Any = SimpleNamespace(get_time_millis=self._look)
-        self.planner: Any = SimpleNamespace(plan_ahead=self._plan)
         self.stop_requested: Any = SimpleNamespace(wait=lambda seconds: False)
 
     def _look(self) -> int:
         self.now_ms += 1000
         return self.now_ms
 
-    def _plan(self, context: MicroBatchExecutionContext, new_data: Any) -> None:
+    def plan_ahead(self, context: MicroBatchExecutionContext, new_data: Any) -> None:
         self.planned.append((context.batch_id, context.metadata.batch_timestamp_ms, self.now_ms))
         if self._error is not None:
             raise self._error
@@ -39,7 +38,7 @@ class Query:
 
 def plan_next(query: Any, monkeypatch: pytest.MonkeyPatch, ends: bool = False, tables: bool = False) -> PlannedAhead:
     monkeypatch.setattr(planned_ahead, "reads_tables", lambda template: tables)
-    ahead, execution, job = PlannedAhead(query), SimpleNamespace(template=None, new_data={}), SimpleNamespace(isCompleted=lambda: ends)
+    ahead, execution, job = PlannedAhead(query, query), SimpleNamespace(template=None, new_data={}), SimpleNamespace(isCompleted=lambda: ends)
     ahead.plan_next(execution, job, END_MS)  # type: ignore[arg-type]
     return ahead
 
