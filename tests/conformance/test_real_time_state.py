@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from pyspark.sql import functions as F
 from minispark_stream import LowLatencyMemoryStream, MiniSparkSession, inspect
 from minispark_stream.extras.jvm.pipelined_stages import free_slots
 from minispark_stream.extras.real_time import pipelines, real_time_execution
+from minispark_stream.extras.real_time.low_latency_memory_stream import LowLatencyMemoryStreamReader
 from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.test_real_time_mode import (
     MODE,
@@ -34,6 +37,7 @@ from tests.conformance.test_real_time_mode import (
     wait_for,
 )
 
+MOST_ON_THE_WAY, ROW_BYTES = 32 * 2**20, 4000  # the sockets on the way have the most of it
 ROWS = [("a", 1, None), ("b", 2, None), ("a", 3, None)]
 ROCKSDB_WITH_IDS = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
@@ -124,6 +128,33 @@ def test_rows_pass_while_the_batch_runs(mini: MiniSparkSession, tmp_path: Path) 
     wait_for(lambda: committed(tmp_path) == 4, query)
     query.stop()
     assert [row["k"] for row in rows_in(tmp_path / "rows")] == ["a", "b", "a", "b"]
+
+
+def test_a_source_waits_for_a_slow_sink(mini: MiniSparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sink stands still at its first row: what has left the source is in queues and sockets, whose sizes have limits."""
+    furthest, records = [0], LowLatencyMemoryStreamReader._records
+
+    def noted(reader: Any, message: Any) -> Any:
+        furthest.append(message.offset)
+        return records(reader, message)
+
+    def stand_still(row: Any, gate: str = str(tmp_path / "gate")) -> None:
+        while not os.path.exists(gate):
+            time.sleep(0.05)
+
+    monkeypatch.setattr(LowLatencyMemoryStreamReader, "_records", noted)
+    stream, text = LowLatencyMemoryStream(mini, "i int, v string"), "x" * ROW_BYTES
+    stream.add_data([(i, text) for i in range(3 * MOST_ON_THE_WAY // ROW_BYTES)])
+    writer: Any = stream.to_df().dropDuplicates(["i"]).writeStream.outputMode("update").foreach(stand_still)
+    query = writer.trigger(realTime="10 minutes").start()
+    wait_for(lambda: furthest[-1] > 0, query)
+    seen = -1
+    while seen < furthest[-1]:
+        seen = furthest[-1]
+        query.awaitTermination(1)
+    (tmp_path / "gate").touch()
+    query.stop()
+    assert seen * ROW_BYTES < MOST_ON_THE_WAY
 
 
 def test_late_rows_and_old_keys(engines: dict[str, Any], tmp_path: Path) -> None:

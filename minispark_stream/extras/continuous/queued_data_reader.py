@@ -2,7 +2,8 @@
 
 Models: the queue of ContinuousQueuedDataReader and its DataReaderThread (Continuous processing).
 
-1. A thread puts what the source has into the queue, with the offset after it. It waits when the queue is full.
+1. A thread puts what the source has into the queue, with the offset after it. It waits when the queue is full. Of an Arrow
+   batch with long rows, each `BATCH_BYTES` count as a row.
 2. The task takes everything that is in the queue, and waits while it is empty.
 
     source  a@1 b@2 c@3     queue  [a@1 b@2]     the task takes a and b together, and has reached offset 2
@@ -122,7 +123,8 @@ class QueuedDataReader:
     def _read_data(self) -> None:  # (1)
         try:
             for rows, offset in self._partition.read(self.stopped):
-                if not self.put(ContinuousRows(rows, offset), len(rows)):
+                size = rows.nbytes // BATCH_BYTES if isinstance(rows, pa.RecordBatch) else 0
+                if not self.put(ContinuousRows(rows, offset), max(len(rows), size)):
                     return
             if not self.stopped.is_set():
                 raise RuntimeError("Continuous reader reported no elements! Reader should have blocked waiting.")

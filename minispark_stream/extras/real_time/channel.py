@@ -8,9 +8,9 @@ from worker to worker:
 1. A receiving task listens, and tells the driver where (`Switchboard`).
 2. A sending task asks the driver until all receivers are known, and opens a connection to each (extras/rpc.py, which proves
    to each other that both know the secret of the query).
-3. A message is an Arrow batch without its schema, and is answered when the receiver has put it into its queue. If the queue
-   is full, the answer waits, and with it the sender, the pipe that fills the sender, and the reader of the source. What waits
-   in the queue is taken out together.
+3. A message is an Arrow batch without its schema, and is answered when the receiver has put it into its queue. If more than
+   `QUEUE_BYTES` would wait there, the answer waits, and with it the sender, the pipe that fills the sender, and the reader of
+   the source. What waits in the queue is taken out together.
 4. When a sender has seen the last row of its batch, it says so. A receiver that has heard this of all senders has seen
    everything, and ends.
 
@@ -44,7 +44,7 @@ import pyarrow as pa
 from minispark_stream.engine.operators.columns import concat
 from minispark_stream.extras.rpc import RpcEndpoint, RpcEndpointRef
 
-_QUEUE_SIZE = 64  # Arrow batches that wait at a receiver
+QUEUE_BYTES = 2 * 2**20  # of rows that wait at a receiver, unless a single message has more
 _LOOK_AGAIN_S = 0.005  # how long a sender waits before it asks again
 _FULL_S = 0.1  # how long a full queue is waited for before looking whether the receiver has ended
 
@@ -152,7 +152,8 @@ class Receiver:
     def __init__(self, switchboard: RpcEndpointRef, operator_id: int, partition: int, senders: int, schema: pa.Schema):
         self._schema, self._running, self.names = schema, senders, tuple[str, ...]()
         self.is_cut_off = False  # known at the end
-        self._queue: queue.Queue[Message] = queue.Queue(_QUEUE_SIZE)
+        self._queue, self._bytes = list[Message](), 0
+        self._changed = threading.Condition()
         self._merged: queue.SimpleQueue[pa.RecordBatch] = queue.SimpleQueue()
         self._closed = threading.Event()
         with socket.create_connection(switchboard.address) as probe:  # this machine, as those see it who find the driver
@@ -165,8 +166,11 @@ class Receiver:
     def __iter__(self) -> Iterator[pa.RecordBatch]:  # (3)
         """The rows as they come, those that wait together, until all senders have ended."""
         while self._running:
-            messages = [self._queue.get()]
-            messages += (self._queue.get_nowait() for _ in range(self._queue.qsize()))  # nobody else takes any
+            with self._changed:
+                while not self._queue:
+                    self._changed.wait()
+                messages, self._queue, self._bytes = self._queue, [], 0
+                self._changed.notify_all()
             of_rows = [one for one in messages if one.rows is not None]
             self._running -= len(messages) - len(of_rows)
             self.is_cut_off |= any(one.is_cut_off for one in messages)
@@ -183,7 +187,7 @@ class Receiver:
 
     def is_empty(self) -> bool:
         """Whether nothing waits in the queue."""
-        return self._queue.empty()
+        return not self._queue
 
     def close(self) -> None:
         self._closed.set()
@@ -191,9 +195,12 @@ class Receiver:
         self._way_back.stop()
 
     def _put(self, message: Message) -> None:  # (3)
-        while not self._closed.is_set():
-            try:
-                return self._queue.put(message, timeout=_FULL_S)
-            except queue.Full:
-                continue
-        raise RuntimeError("The receiver has ended")
+        size = 0 if message.rows is None else message.rows.size
+        with self._changed:
+            while self._queue and self._bytes + size > QUEUE_BYTES:
+                if self._closed.is_set():
+                    raise RuntimeError("The receiver has ended")
+                self._changed.wait(_FULL_S)
+            self._queue.append(message)
+            self._bytes += size
+            self._changed.notify_all()

@@ -71,8 +71,8 @@ def test_the_end_of_a_batch_that_was_cut_off(switchboard: Switchboard) -> None:
 
 
 def test_a_sender_waits_for_receivers_and_for_room(switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits until all receivers listen, and while the queue of one is full."""
-    monkeypatch.setattr(channel, "_QUEUE_SIZE", 2)
+    """It waits until all receivers listen, and while the queue of one has room for no more."""
+    monkeypatch.setattr(channel, "QUEUE_BYTES", 2 * rows("0").serialize().size)
     sent: list[int] = []
 
     def send() -> None:
@@ -97,7 +97,7 @@ def test_a_sender_waits_for_receivers_and_for_room(switchboard: Switchboard, mon
 
 def test_what_comes_back_passes_a_full_queue(switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch) -> None:
     """A receiver may take no more rows before it has this, and then the sender waits for the receiver."""
-    monkeypatch.setattr(channel, "_QUEUE_SIZE", 1)
+    monkeypatch.setattr(channel, "QUEUE_BYTES", 1)
     receiver = Receiver(switchboard.ref, 0, 0, 1, SCHEMA)
     sender = Sender(switchboard.ref, 0, 1)
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructType
 
 from minispark_stream.engine.sinks.base import BATCH_ID_KEY
 from minispark_stream.engine.sources.base import ContinuousInputPartition, StreamedRows
-from minispark_stream.extras.continuous.queued_data_reader import PUSH
+from minispark_stream.extras.continuous.queued_data_reader import BATCH_BYTES, PUSH, QueuedDataReader
 from minispark_stream.extras.real_time.low_latency_batch import LowLatencyBatch
 from minispark_stream.extras.real_time.low_latency_reader import (
     LowLatencyReaderTask,
@@ -41,6 +41,19 @@ class Letters(ContinuousInputPartition):
             if letter == "!":
                 raise OSError("the disk is on fire")
             yield [(letter,)], offset
+        stopped.wait()
+
+
+@dataclass(frozen=True)
+class LongRecords(ContinuousInputPartition):
+    """Has ten records, each as long as two batches; `given` has their numbers."""
+
+    given: list[int]
+
+    def read(self, stopped: threading.Event) -> Iterator[tuple[StreamedRows, Any]]:
+        for number in range(10):
+            self.given.append(number)
+            yield pa.RecordBatch.from_pydict({"_0": ["x" * 2 * BATCH_BYTES]}), number
         stopped.wait()
 
 
@@ -95,6 +108,19 @@ def test_what_cannot_be_read_fails_the_task_and_is_not_reported(monkeypatch: pyt
     with pytest.raises(RuntimeError, match="Data read failed: OSError: the disk is on fire"):
         list(task(iter([NUMBER])))
     assert reports == []
+
+
+def test_long_records_fill_the_queue_as_many_rows_would() -> None:
+    """There is room for four rows, or for two such records; the source has one more in its hand."""
+    given: list[int] = []
+    reader = QueuedDataReader(LongRecords(given), 4)
+    changed = threading.Event()
+    while len(given) < 3:
+        changed.wait(0.01)
+    changed.wait(0.1)
+    waiting = reader.next_entries()
+    reader.close()
+    assert waiting is not None and len(waiting) == 2
 
 
 def test_a_second_attempt_refuses_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
