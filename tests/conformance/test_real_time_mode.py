@@ -248,6 +248,56 @@ def test_a_function_that_fails_ends_the_query(engines: dict[str, Any], tmp_path:
             query.awaitTermination(60)
 
 
+def writer_object(path: Path, refused: int | None = None, fails: str = "") -> Any:
+    """A writer that notes each call. `open` refuses a partition, and the method `fails` raises an error, after it has noted its call."""
+
+    class Writer:
+        def __init__(self) -> None:
+            self.path, self.calls = str(path), 0
+
+        def note(self, *call: Any) -> None:
+            self.calls += 1
+            with open(self.path, "a") as file:
+                file.write(json.dumps([*self.of, self.calls, *call]) + "\n")
+            if call[0] == fails:
+                raise ValueError(f"no {fails} today")
+
+        def open(self, partition_id: int, epoch_id: int) -> bool:
+            self.of = partition_id, epoch_id
+            self.note("open")
+            return partition_id != refused
+
+        def process(self, row: Any) -> None:
+            self.note("process", row.k)
+
+        def close(self, error: Exception | None) -> None:
+            self.note("close", repr(error))
+
+    return Writer()
+
+
+@pytest.mark.parametrize("fails", ["", "open", "process", "close"])
+def test_what_an_object_of_foreach_is_called_with(engines: dict[str, Any], tmp_path: Path, fails: str) -> None:
+    """Each partition of each batch has calls of its own, in which the object counts from its beginning. Partition 1 is refused."""
+    found = {}
+    for engine, session in engines.items():
+        stream, path = LowLatencyMemoryStream(session, "k string", num_partitions=2), tmp_path / engine
+        stream.add_data([(k,) for k in "abcde"])
+        writer: Any = stream.to_df().writeStream.outputMode("update").foreach(writer_object(path, refused=1, fails=fails))
+        query = writer.trigger(**SOON).start()
+        if fails:
+            with pytest.raises(StreamingQueryException, match=f"no {fails} today"):
+                query.awaitTermination(60)
+        else:
+            wait_for(lambda: len(query.recentProgress) > 1, query)  # noqa: B023
+            query.stop()
+        calls = [json.loads(line) for line in path.read_text().splitlines()]
+        of_partitions = (0,) if fails in ("open", "process") else (0, 1)  # when one fails, the other may have begun or not
+        found[engine] = [[call for call in calls if call[:2] == [number, epoch]] for number in of_partitions for epoch in range(2 - bool(fails))]
+    assert found["model"] == found["spark"]
+    assert found["model"][0][0] == [0, 0, 1, "open"]
+
+
 def identity(batches: Any) -> Any:
     yield from batches
 
