@@ -14,21 +14,27 @@ from minispark_stream.engine.runtime.unsupported_confs import WITHOUT_EFFECT
 
 ROOT = Path(__file__).parents[3]
 ROW = re.compile(r"^\| `(spark\.[\w.]+)` \| ([\w ]+) \| (.*) \| \[(\w+)\]\(\.\./(tests/[\w/]+\.py)\) \|$", re.M)
+CONFS = {  # where Spark declares its confs
+    "catalyst": ("org/apache/spark/sql/internal/SQLConf$.class", "org/apache/spark/sql/internal/StaticSQLConf$.class"),
+    "core": ("org/apache/spark/internal/config/package$.class",),
+}
+OF_SHUFFLES = re.compile(r"shuffle\.streaming\.|pipelined|\.incremental$")
 ROWS = ROW.findall((ROOT / "docs" / "confs.md").read_text(encoding="utf-8"))
 
 
 def confs_of_spark() -> set[str]:
-    """The confs that have to do with streams: the names in Spark's two classes of confs, read from its jar."""
-    return {name for name in _constants() if "stream" in name.lower() and not name.startswith("spark.sql.execution.")}
+    """The confs that have to do with streams: names in Spark's classes of confs, read from its jars."""
+    of_sql = {name for name in _constants("catalyst") if "stream" in name.lower() and not name.startswith("spark.sql.execution.")}
+    return of_sql | {name for name in _constants("core") if OF_SHUFFLES.search(name)}
 
 
-def _constants() -> Iterator[str]:
+def _constants(module: str) -> Iterator[str]:
     """A constant of a class file is a text after its length in two bytes."""
-    (jar,) = Path(pyspark.__file__).parent.glob("jars/spark-catalyst_*.jar")
+    (jar,) = Path(pyspark.__file__).parent.glob(f"jars/spark-{module}_*.jar")
     with zipfile.ZipFile(jar) as classes:
-        for name in ("SQLConf$", "StaticSQLConf$"):
-            data = classes.read(f"org/apache/spark/sql/internal/{name}.class")
-            for found in re.finditer(rb"spark\.sql\.[\w.]+", data):
+        for name in CONFS[module]:
+            data = classes.read(name)
+            for found in re.finditer(rb"spark\.[\w.]+", data):
                 yield found[0][: int.from_bytes(data[found.start() - 2 : found.start()], "big")].decode()
 
 
