@@ -32,13 +32,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming import StreamingQueryManager as SparkStreamingQueryManager
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, sessions
@@ -55,6 +49,7 @@ from minispark_stream.engine.runtime.unsupported_confs import check_confs
 from minispark_stream.engine.runtime.write_to_stream import WriteToStream, resolve_write_to_stream
 from minispark_stream.engine.sinks.base import Sink
 from minispark_stream.streaming_query import StreamingQuery, check_timeout
+from minispark_stream.streaming_query_listener_bus import StreamingQueryListenerBus
 
 if TYPE_CHECKING:
     from minispark_stream.lens.trace.recorder import Recorder
@@ -65,12 +60,6 @@ logger = logging.getLogger(__name__)
 # (Spark: SharedState.activeStreamingQueries). A query is removed when it ends. The lock also guards the books of every manager.
 _active_runs: dict[str, StreamExecution] = {}
 _active_runs_lock = threading.RLock()
-
-_EVENTS = {
-    "started": (QueryStartedEvent, "onQueryStarted"),
-    "idle": (QueryIdleEvent, "onQueryIdle"),
-    "terminated": (QueryTerminatedEvent, "onQueryTerminated"),
-}
 
 NO_LINES = "the lines of the query cannot be shown"
 
@@ -91,7 +80,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         self._trace = trace
         self._clock = clock
         self._queries: dict[str, StreamingQuery] = {}
-        self._listeners: list[StreamingQueryListener] = []
+        self._bus = StreamingQueryListenerBus(partial(progress_of, session))
         self._any_ended = False  # since resetTerminated
         self._last_failure: StreamFailure | None = None
         self._changed = threading.Condition(_active_runs_lock)
@@ -127,16 +116,10 @@ class StreamingQueryManager(SparkStreamingQueryManager):
             self._any_ended, self._last_failure = False, None
 
     def addListener(self, listener: StreamingQueryListener) -> None:
-        _check_listener(listener)
-        with self._changed:
-            self._listeners.append(listener)
+        self._bus.add(listener)
 
     def removeListener(self, listener: StreamingQueryListener) -> None:
-        _check_listener(listener)
-        with self._changed:
-            found = next((i for i, one in enumerate(self._listeners) if one is listener), None)
-            if found is not None:
-                del self._listeners[found]
+        self._bus.remove(listener)
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -265,29 +248,15 @@ class StreamingQueryManager(SparkStreamingQueryManager):
     # -- events -----------------------------------------------------------------------------------------------
 
     def _post(self, execution: StreamExecution, kind: str, event: dict[str, Any]) -> None:
-        """Tell every listener, and ignore their errors. "ended" comes first and goes into the books only."""
-        if kind == "ended":
-            self._unregister(execution)
-            with self._changed:
-                if execution.failure is not None or not self._any_ended:
-                    self._any_ended, self._last_failure = True, execution.failure
-                self._changed.notify_all()
+        """Tell the listeners. "ended" comes before "terminated" and goes into the books only."""
+        if kind != "ended":
+            self._bus.post(kind, event)
             return
-        for listener in list(self._listeners):
-            try:
-                if kind == "progress":
-                    listener.onQueryProgress(QueryProgressEvent(progress_of(self._session, **event)))
-                else:
-                    event_class, method = _EVENTS[kind]
-                    getattr(listener, method)(event_class.fromJson(event))  # type: ignore[attr-defined]
-            except Exception:
-                logger.warning("Listener %s threw an exception", listener, exc_info=True)
-
-
-def _check_listener(listener: Any) -> None:
-    """Raises AttributeError, as PySpark does, if the argument is not a listener."""
-    if not isinstance(listener, StreamingQueryListener):
-        raise AttributeError(f"'{type(listener).__name__}' object has no attribute '_jlistener'")
+        self._unregister(execution)
+        with self._changed:
+            if execution.failure is not None or not self._any_ended:
+                self._any_ended, self._last_failure = True, execution.failure
+            self._changed.notify_all()
 
 
 def _uuid(text: str) -> str:

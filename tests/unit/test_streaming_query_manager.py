@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 from pyspark.errors import IllegalArgumentException
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from minispark_stream import streaming_query_manager
 from minispark_stream.engine.clock import SystemClock
@@ -151,22 +150,3 @@ def test_ended_queries_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         manager.awaitAnyTermination()
     manager.resetTerminated()
     assert manager.awaitAnyTermination(0) is False
-
-
-def test_listeners_are_told_on_the_thread_that_has_something_to_tell() -> None:
-    manager, told = new_manager(), []
-
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802
-
-        def onQueryProgress(self, event: Any) -> None: ...  # noqa: N802
-
-        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-            told.append(threading.current_thread())
-
-    manager.addListener(Listener())
-    run = Run(manager, str(uuid.uuid4()), None)
-    thread = threading.Thread(target=run.end)
-    thread.start()
-    thread.join()
-    assert told == [thread]

@@ -15,10 +15,8 @@ The stages of the loop (run_batch.py and its neighbours) only use the parts of t
 is known of the current batch is in `context`.
 
 Differs from Spark: a Python thread cannot be interrupted, so `stop()` cancels the Spark jobs of the query, including those
-that it would still start, and waits for the current Python call (a source, a foreachBatch function) to return. Listeners are
-called on the query's own thread, because there is no event bus here; a slow listener delays the query.
-Shown by tests/conformance/test_ending.py::test_stop_cancels_the_jobs_that_begin_later,
-tests/unit/test_streaming_query_manager.py::test_listeners_are_told_on_the_thread_that_has_something_to_tell.
+that it would still start, and waits for the current Python call (a source, a foreachBatch function) to return.
+Shown by tests/conformance/test_ending.py::test_stop_cancels_the_jobs_that_begin_later.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ Models: PythonStreamingWrite, WriteToDataSourceV2 (Sink document: write, commit,
 
 A batch that was committed but is not in the commit log is written and committed again under the same id.
 
-The writer is made when the first batch is written. When `abort` fails, too, its error is logged, and the query ends with
-"Writing job failed.", which has the first error as its cause.
+For each batch, two writers are made: one for the tasks, and one for the driver. So a writer does not remember in `commit` what
+it did in the batch before, or in `write`; the messages are all that it is told. When `abort` fails, too, its error is logged,
+and the query ends with "Writing job failed.", which has the first error as its cause.
 
 Differs from Spark: `commit` and `abort` run in the driver's Python; Spark gives them a process of their own.
 Shown by tests/spark/test_differences.py::test_python_data_sources_run_in_the_drivers_python.
@@ -27,7 +28,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.errors import PySparkAssertionError, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
@@ -80,25 +81,37 @@ class PythonDataSourceSink(Sink):
     def spark_name(self) -> str:
         return self._source.name()
 
-    @cached_property
-    def _writer(self) -> DataSourceStreamWriter:
-        """The writer. Raises AnalysisException: PYTHON_DATA_SOURCE_ERROR, the user's code does not make one."""
-        writer: DataSourceStreamWriter = attempt(self._session, "initialize", "writer", self._new_writer)
-        return writer
-
-    def _new_writer(self) -> DataSourceStreamWriter:
-        source = self._source(CaseInsensitiveDict(self._options))
-        writer: Any = source.streamWriter(self._schema, self._output_mode == "complete")
+    def _writer_of_tasks(self) -> DataSourceStreamWriter | DataSourceStreamArrowWriter:
+        source = self._new_source()
+        writer: Any = source.streamWriter(self._schema, self._overwrites)
         if not isinstance(writer, (DataSourceStreamWriter, DataSourceStreamArrowWriter)):
             expected = "an instance of DataSourceStreamWriter or DataSourceStreamArrowWriter"
             told = {"expected": expected, "actual": f"'{type(writer).__name__}'"}
             raise PySparkAssertionError(errorClass="DATA_SOURCE_TYPE_MISMATCH", messageParameters=told)
         return writer
 
+    def _writer_of_driver(self) -> DataSourceStreamWriter | DataSourceStreamArrowWriter:
+        source: DataSource = cloudpickle.loads(self._pickled)
+        return source.streamWriter(schema=self._schema, overwrite=self._overwrites)
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        """The source whose writers commit. It is made once."""
+        pickled: bytes = cloudpickle.dumps(self._new_source())
+        return pickled
+
+    def _new_source(self) -> DataSource:
+        return self._source(CaseInsensitiveDict(self._options))
+
+    @property
+    def _overwrites(self) -> bool:
+        return self._output_mode == "complete"
+
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
         if self._output_mode == "update":  # refused where Spark refuses it: when the first batch is planned
             raise illegal_argument(f"requirement failed: {self.spark_name} does not support Update mode.")
-        session, context, writer = data.sparkSession, data.sparkSession.sparkContext, self._writer
+        session, context = data.sparkSession, data.sparkSession.sparkContext
+        writer = attempt(self._session, "initialize", "writer", self._writer_of_tasks)
         collected = context.accumulator(Messages(), _Collected())
         if not data.rdd.getNumPartitions():  # as in Spark, a batch without partitions is written by one task
             data = session.createDataFrame(context.parallelize([], 1), data.schema)
@@ -109,10 +122,11 @@ class PythonDataSourceSink(Sink):
                 data.mapInArrow(task, "done boolean").collect()
             else:
                 data.rdd.foreachPartition(task)
-            run(session, "commit", writer.commit, self._messages(collected.value, partitions), batch_id)  # (2)
+            messages = self._messages(collected.value, partitions)
+            run(session, "commit", lambda: self._writer_of_driver().commit(messages, batch_id))  # (2)
         except Exception as e:
             try:
-                writer.abort(self._messages(collected.value, partitions), batch_id)  # (3)
+                self._writer_of_driver().abort(self._messages(collected.value, partitions), batch_id)  # (3)
             except Exception:
                 logger.error("Batch %d could not be aborted", batch_id, exc_info=True)
                 raise spark_exception(session, "_LEGACY_ERROR_TEMP_2070") from e  # "Writing job failed."

@@ -6,7 +6,9 @@ write a source for this engine, too: `DataSource.streamReader` or `simpleStreamR
 1. The class is looked up by the name that it was registered under, and created with the options of `readStream`.
 2. On the driver: `initialOffset` as long as no batch is logged, `latestOffset` for each batch, `commit` when a batch is done.
    An offset is a dict, logged as JSON.
-3. `partitions(start, end)` plans a batch; each partition is read by one task on the executors: `read(partition)`.
+3. `partitions(start, end)` plans a batch; each partition is read by one task on the executors: `read(partition)`. The tasks
+   have a reader of their own, which was made and pickled before any of its methods was called: they know nothing of what the
+   driver's reader has seen, and that one may hold what cannot be pickled, such as a connection.
 4. A *simple* reader has no partitions: its `read(start)` runs on the driver and returns rows together with the next offset.
    The rows are kept until the batch runs; after a restart, `readBetweenOffsets` reads them again.
 
@@ -24,16 +26,17 @@ import json
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper, _streamReader
+from pyspark.sql.datasource_internal import ReadLimitRegistry, _SimpleStreamReaderWrapper, _streamReader
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as ReaderSupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -69,8 +72,9 @@ def python_relation(
     """
     source = created(session, data_source, options)
     resolved = _schema(session, source) if schema is None else schema
+    pickled = attempt(session, "create", "instance", lambda: cloudpickle.dumps(source))
     return StreamingRelation(
-        f"Python[{data_source.name()}]", resolved, lambda query_session, _: _stream(query_session, source, resolved)
+        f"Python[{data_source.name()}]", resolved, lambda query_session, _: _stream(query_session, pickled, resolved)
     )
 
 
@@ -113,11 +117,12 @@ def _told(error: Exception) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def _stream(session: SparkSession, source: DataSource, schema: StructType) -> PythonMicroBatchStream:
-    """The stream of one query, of the kind that the methods of the reader allow."""
+def _stream(session: SparkSession, pickled: bytes, schema: StructType) -> PythonMicroBatchStream:
+    """The stream of one query over its own copy of the source, of the kind that the methods of the reader allow."""
+    source = cloudpickle.loads(pickled)
     reader = attempt(session, "plan", "initialize source", lambda: _streamReader(source, schema))
     kind: type[PythonMicroBatchStream] = run(session, "checkSupportedFeatures", _kind_of, reader)
-    return kind(session, source, schema, reader)
+    return kind(session, pickled, schema, reader)
 
 
 def _kind_of(reader: Any) -> type[PythonMicroBatchStream]:
@@ -133,25 +138,33 @@ class PythonMicroBatchStream(Source):
 
     is_v1 = False
 
-    def __init__(self, session: SparkSession, source: DataSource, schema: StructType, reader: DataSourceStreamReader):
+    def __init__(self, session: SparkSession, pickled: bytes, schema: StructType, reader: DataSourceStreamReader):
         self._session = session
-        self._source = source
+        self._pickled = pickled
         self._schema = schema
         self._reader = reader
-        self.description = f"{type(self).__name__}[{source.name()}]"
+        self.description = f"{type(self).__name__}[{cloudpickle.loads(pickled).name()}]"
+
+    @cached_property
+    def _read(self) -> bytes:
+        """The function of the tasks, pickled. Raises AnalysisException: the reader cannot be made or pickled."""
+        return cast("bytes", attempt(self._session, "plan", "read", self._new_read))
+
+    def _new_read(self) -> bytes:
+        source = cloudpickle.loads(self._pickled)
+        return cloudpickle.dumps(_Read(_streamReader(source, self._schema), source, self._schema))
 
     def get_offset(self) -> Offset | None:
         return self._offset("latestOffset", self._reader.latestOffset)
 
     def get_batch(self, start: Offset | None, end: Offset) -> DataFrame:
         partitions, kept = self._call("planPartitions", self._planned, self._from(start), end)
-        read = _Read(self._reader, self._source, self._schema, partitions)
+        task = _ReadPartition(self._read, partitions)
         if kept is not None:  # (4)
-            batches = self._call("planPartitions", lambda: list(read.to_arrow(kept)))
-            table = pa.Table.from_batches(batches, to_arrow_schema(self._schema, timezone="UTC"))
+            table = pa.Table.from_batches(kept, to_arrow_schema(self._schema, timezone="UTC"))
             return plans.as_leaf(self._session.createDataFrame(table, self._schema))
         numbers = self._session.range(0, len(partitions), 1, max(1, len(partitions)))
-        return plans.as_leaf(numbers.mapInArrow(read, self._schema))
+        return plans.as_leaf(numbers.mapInArrow(task, self._schema))
 
     def commit(self, end: Offset) -> None:
         self._call("commitSource", lambda: self._reader.commit(json.loads(end)))
@@ -167,12 +180,14 @@ class PythonMicroBatchStream(Source):
         offset: Offset = self._call(action, lambda: json.dumps(function()))
         return offset
 
-    def _planned(self, start: Offset, end: Offset) -> tuple[list[Any], Iterator[Any] | None]:
-        """(3) The partitions of a batch, and the rows that a simple reader has kept of it."""
+    def _planned(self, start: Offset, end: Offset) -> tuple[list[bytes], list[pa.RecordBatch] | None]:
+        """(3) The partitions of a batch, pickled, and the rows that a simple reader has kept of it."""
         between = json.loads(start), json.loads(end)
         partitions = self._reader.partitions(*between)
+        number = len(partitions)  # which PySpark asks for, too: a generator is refused
+        pickled = [cloudpickle.dumps(partition) for partition in islice(partitions, number)]
         kept = self._reader.getCache(*between) if isinstance(self._reader, _SimpleStreamReaderWrapper) else None
-        return list(islice(partitions, len(partitions))), kept  # PySpark asks for their number, too: a generator is refused
+        return pickled, None if kept is None else list(_to_arrow(kept, self._schema, cloudpickle.loads(self._pickled)))
 
     def _call(self, action: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return run(self._session, action, function, *arguments)
@@ -182,18 +197,26 @@ class PythonMicroBatchStreamWithAdmissionControl(PythonMicroBatchStream, Support
     """The stream of a reader whose `latestOffset(start, limit)` takes a limit."""
 
     def default_read_limit(self) -> ReadLimit:
-        limit: ReadLimit = self._call("getDefaultReadLimit", self._reader.getDefaultReadLimit)
-        return limit
+        """The limit of the reader, which must be one of PySpark's, because it goes to `latestOffset` by way of JSON."""
+        limit: Any = self._call("getDefaultReadLimit", self._reader.getDefaultReadLimit)
+        self._call("getDefaultReadLimit", lambda: json.dumps(asdict(limit)))
+        return cast("ReadLimit", limit)
 
     def latest_offset(self, start: Offset | None, limit: ReadLimit = ALL_AVAILABLE) -> Offset | None:
         before = self._from(start)
-        return self._offset("latestOffset", lambda: self._reader.latestOffset(json.loads(before), limit))
+        return self._offset("latestOffset", lambda: self._reader.latestOffset(json.loads(before), _of_pyspark(limit)))
 
     def report_latest_offset(self) -> Offset | None:
         if isinstance(self._reader, _SimpleStreamReaderWrapper):
             return None
         newest = self._offset("reportLatestOffset", self._reader.reportLatestOffset)
         return None if newest == "null" else newest
+
+
+def _of_pyspark(limit: Any) -> ReadLimit:
+    """`limit` as it comes out of JSON. Raises PySparkException: PySpark has no such limit."""
+    passed: ReadLimit = ReadLimitRegistry().get({**asdict(limit), "_type": type(limit).__name__})
+    return passed
 
 
 class PythonMicroBatchStreamWithTriggerAvailableNow(PythonMicroBatchStreamWithAdmissionControl, SupportsTriggerAvailableNow):
@@ -205,20 +228,28 @@ class PythonMicroBatchStreamWithTriggerAvailableNow(PythonMicroBatchStreamWithAd
 
 
 @dataclass(frozen=True)
+class _ReadPartition:
+    """The task half: row i of the input says to read partition i. `read` is a pickled `_Read`."""
+
+    read: bytes
+    partitions: list[bytes]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        read: _Read = cloudpickle.loads(self.read)
+        for batch in batches:
+            for i in batch.column(0).to_pylist():
+                yield from read.rows_of(cloudpickle.loads(self.partitions[i]))
+
+
+@dataclass(frozen=True)
 class _Read:
-    """The task half: row i of the input says to read partition i."""
+    """Reads partitions with the reader of the tasks."""
 
     reader: DataSourceStreamReader
     source: DataSource
     schema: StructType
-    partitions: list[Any]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for i in batch.column(0).to_pylist():
-                yield from self.to_arrow(self._rows_of(self.partitions[i]))
-
-    def _rows_of(self, partition: Any) -> Iterator[Any]:
+    def rows_of(self, partition: Any) -> Iterable[pa.RecordBatch]:
         """What the reader reads of a partition, checked as PySpark checks it.
 
         Raises:
@@ -232,11 +263,12 @@ class _Read:
         if not isinstance(rows, Iterator):
             told = {"type": type(rows).__name__, "name": self.source.name(), "supported_types": "iterator"}
             raise PySparkRuntimeError(errorClass="DATA_SOURCE_INVALID_RETURN_TYPE", messageParameters=told)
-        return rows
+        return _to_arrow(rows, self.schema, self.source)
 
-    def to_arrow(self, rows: Iterator[Any]) -> Iterable[pa.RecordBatch]:
-        """Tuples, Rows or record batches, checked against the schema by PySpark's own rules."""
-        return _records_to_arrow_batches()(rows, 10_000, self.schema, self.source)
+
+def _to_arrow(rows: Iterator[Any], schema: StructType, source: DataSource) -> Iterable[pa.RecordBatch]:
+    """Tuples, Rows or record batches, checked against the schema by PySpark's own rules."""
+    return _records_to_arrow_batches()(rows, 10_000, schema, source)
 
 
 def _records_to_arrow_batches() -> Callable[..., Iterable[pa.RecordBatch]]:

@@ -98,9 +98,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "engine.jvm",
     ),
     "streaming_query": ("engine.runtime", "tools.inspection", "lens.trace.trace", "lens.trace"),
+    "streaming_query_listener_bus": (),
     "streaming_query_manager": (
-        "streaming_query", "extras.continuous", "extras.real_time", "extras.async_progress_tracking", "engine.runtime", "engine.sinks", "engine.observer", "lens.recording", "lens.trace",
-        "engine.jvm", "engine.clock",
+        "streaming_query", "streaming_query_listener_bus", "extras.continuous", "extras.real_time", "extras.async_progress_tracking", "engine.runtime",
+        "engine.sinks", "engine.observer", "lens.recording", "lens.trace", "engine.jvm", "engine.clock",
     ),
     "readwriter": (
         "registry", "streaming_query_manager", "streaming_query", "engine.runtime", "engine.sources", "engine.sinks",
