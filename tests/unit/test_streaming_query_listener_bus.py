@@ -40,7 +40,7 @@ class Listener(StreamingQueryListener):
 
 
 def test_a_listener_that_waits_holds_nobody_up_and_misses_nothing() -> None:
-    bus, listeners = StreamingQueryListenerBus(lambda **event: SimpleNamespace(**event)), [Listener(), Listener()]  # type: ignore[arg-type,return-value]
+    bus, listeners = StreamingQueryListenerBus(lambda **event: SimpleNamespace(**event)), [Listener(), Listener()]  # type: ignore[arg-type]
     for listener in listeners:
         bus.add(listener)
     bus.post("started", STARTED)
@@ -57,7 +57,7 @@ def test_a_listener_that_waits_holds_nobody_up_and_misses_nothing() -> None:
 
 
 def test_a_listener_that_was_removed_hears_nothing_more() -> None:
-    bus, gone, stays = StreamingQueryListenerBus(lambda **event: SimpleNamespace(**event)), Listener(), Listener()  # type: ignore[arg-type,return-value]
+    bus, gone, stays = StreamingQueryListenerBus(lambda **event: SimpleNamespace(**event)), Listener(), Listener()  # type: ignore[arg-type]
     for listener in (gone, stays):
         bus.add(listener)
     bus.remove(gone)
