@@ -55,6 +55,16 @@ def test_of_a_window_as_event_time_spark_reads_a_time_in_1970(compare: Compare) 
     assert comparison.model.batches[0].progress["eventTime"]["max"] == "1970-01-01T19:05:19.476Z"
 
 
+def test_a_key_whose_event_time_is_a_window_is_forgotten_at_once(compare: Compare) -> None:
+    def build(session: Any, input_dir: str) -> Any:
+        rows = read_times(session, input_dir).withWatermark("ts", "10 minutes").withColumn("text", F.lit("abc"))
+        counts = rows.groupBy("text", F.window("ts", "5 minutes").alias("w"), F.minute("ts").alias("minute")).count()
+        return counts.dropDuplicatesWithinWatermark(["text"])
+
+    comparison = compare(build, [at("12:02"), at("12:14"), at("12:16"), at("12:30"), at("12:40")])
+    assert sum(len(batch.rows) for batch in comparison.model.batches) > 1  # within the ten minutes
+
+
 def test_late_rows_are_dropped_and_counted(compare: Compare) -> None:
     comparison = compare(windowed("0 seconds"), [at("12:00"), at("12:10"), at("12:20"), at("12:01", "12:02", "12:11")])
     assert sum(op["numRowsDroppedByWatermark"] for b in comparison.model.batches for op in b.progress["stateOperators"]) == 2

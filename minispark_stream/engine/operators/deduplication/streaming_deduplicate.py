@@ -17,7 +17,8 @@ In each task, for the rows of its partition:
     id 7 again at 12:08                                                a duplicate
 
 The state of dropDuplicates contains only keys (its value is one null). For dropDuplicatesWithinWatermark, the value is the time
-when the key expires.
+when the key expires. If a window is the event time, Spark reads the word of the row that says where the window is and how long
+it is, as a time. It is one in the first days of 1970, so with a watermark, a key expires in the batch in which it comes.
 
 With event time in the key, the state is not searched if the watermark has not moved; `numRowsReadDuringEviction` counts the
 rows as if they had been read.
@@ -138,7 +139,7 @@ def compile_deduplicate(
         operator_id=operator_id,
         task=Deduplicate(
             positions=positions, keys=without_names(keys), event_time=event_time, key_event_time=event_time_column(key_columns),
-            delay_ms=delay_ms,
+            delay_ms=delay_ms, rows=schema if delay_ms is not None and event_time and event_time.is_window else None,
         ),
         tasks=MapPartitions(session, schema, schema, plan.output()),
         rows=schema,
@@ -159,6 +160,7 @@ class Deduplicate(StateTask):
         event_time: the column that has the watermark.
         key_event_time: the same, as a column of the key.
         delay_ms: how long dropDuplicatesWithinWatermark keeps a key; None for dropDuplicates.
+        rows: the schema of the rows, if the event time is a window and dropDuplicatesWithinWatermark reads it.
     """
 
     positions: tuple[int, ...]
@@ -166,6 +168,7 @@ class Deduplicate(StateTask):
     event_time: EventTime | None
     key_event_time: EventTime | None
     delay_ms: int | None
+    rows: StructType | None = None
 
     @property
     def forgets(self) -> bool:
@@ -218,7 +221,11 @@ class Deduplicate(StateTask):
     def _values(self, rows: pa.RecordBatch) -> Sequence[bytes]:
         if self.delay_ms is None or self.event_time is None:
             return UnsafeRowCodec(SEEN).encode_rows([pa.nulls(rows.num_rows)])
-        micros = pc.fill_null(event_time_micros(rows.columns, self.event_time), 0)
+        if self.rows is not None:
+            encoded = UnsafeRowCodec(self.rows).encode_rows(rows.columns, rows.num_rows)
+            micros = where_it_is(encoded, len(self.rows), self.event_time)
+        else:
+            micros = pc.fill_null(event_time_micros(rows.columns, self.event_time), 0)
         return UnsafeRowCodec(EXPIRES).encode_rows([pc.add(micros, self.delay_ms * 1000)])
 
     def _expired(self, store: StateStore) -> Sequence[bytes]:
@@ -233,3 +240,9 @@ class Deduplicate(StateTask):
             seen, _ = store.rows()
             return chosen(seen, state_not_after(self.keys, seen, self.key_event_time, eviction_ms))
         return []
+
+
+def where_it_is(rows: Sequence[bytes], columns: int, window: EventTime) -> pa.Array:
+    """The word of each UnsafeRow that says where in it the window is and how long it is; 0 if it is null."""
+    at = 8 * ((columns + 63) // 64 + window.position)  # behind the bits of the nulls
+    return pa.array([int.from_bytes(row[at:at + 8], "little") for row in rows], pa.int64())
