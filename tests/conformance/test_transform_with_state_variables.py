@@ -573,6 +573,16 @@ class Twice(Processor):
         yield self.out(key)
 
 
+class Reserved(TtlWithoutTime):
+    def declare(self, handle):
+        handle.getValueState("$total", "n int")
+
+
+class Nameless(TtlWithoutTime):
+    def declare(self, handle):
+        handle.getListState(" ", "n int")
+
+
 class NoTimers(Processor):
     def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803
         self.handle.registerTimer(1)
@@ -602,6 +612,9 @@ def test_what_stops_the_query(compare, processor):
         (Breaks(), "ValueError: thirteen"),
         (TooManyFields(), "PySparkRuntimeError: Error updating value state: [STRUCT_ARRAY_LENGTH_MISMATCH] Input row doesn't have"),
         (EmptyList(), "PySparkRuntimeError: Error updating value state: [ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE]"),
+        (TtlWithoutTime(), "Error initializing value state: [STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL]"),
+        (Reserved(), "Error initializing value state: [STATE_STORE_CANNOT_CREATE_COLUMN_FAMILY_WITH_RESERVED_CHARS]"),
+        (Nameless(), "Error initializing list state: [STATE_STORE_CANNOT_USE_COLUMN_FAMILY_WITH_INVALID_NAME]"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -28,6 +28,7 @@ from pyspark.sql.streaming.stateful_processor import ListState, MapState, Statef
 from pyspark.sql.types import Row, StructType
 
 from minispark_stream.engine.checkpointing.unsafe_row import binary_row, long_row
+from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.extras.rocksdb.key_encoding import at_time, two_rows
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
 from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
@@ -67,17 +68,17 @@ class Handle(StatefulProcessorHandle):
     # -- (1) variables -----------------------------------------------------------------------------------------
 
     def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:
-        rows = TupleRows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        rows = TupleRows(self._parsed(schema), self._ttl("value", stateName, ttlDurationMs))
         return self._declare(ValueVariable(self.keyed, stateName, rows))
 
     def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:
-        rows = TupleRows(self._parsed(schema), self._ttl(stateName, ttlDurationMs))
+        rows = TupleRows(self._parsed(schema), self._ttl("list", stateName, ttlDurationMs))
         return self._declare(ListVariable(self.keyed, stateName, rows))
 
     def getMapState(
         self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str, ttlDurationMs: int | None = None
     ) -> MapState:
-        rows = TupleRows(self._parsed(valueSchema), self._ttl(stateName, ttlDurationMs))
+        rows = TupleRows(self._parsed(valueSchema), self._ttl("map", stateName, ttlDurationMs))
         return self._declare(MapVariable(self.keyed, stateName, rows, TupleRows(self._parsed(userKeySchema))))
 
     def deleteIfExists(self, stateName: str) -> None:
@@ -88,11 +89,12 @@ class Handle(StatefulProcessorHandle):
             variable.is_deleted = True
 
     def _declare(self, variable: Any) -> Any:
-        self._verify_init(f"get_{variable.kind.lower()}_state")
+        kind = variable.kind.lower()
+        self._verify_init(f"get_{kind}_state")
         if variable.name in self.variables:
-            raise PySparkRuntimeError(
-                f"Error initializing {variable.kind.lower()} state: {variable.kind} state {variable.name} already exists"
-            )
+            raise _no_variable(kind, f"{variable.kind} state {variable.name} already exists")
+        if (why := _wrong_name(variable.name)) is not None:
+            raise _no_variable(kind, why)
         self.variables[variable.name] = variable
         ttl = "WithTTL" if variable.rows.ttl_ms else ""
         self.counts[f"num{variable.kind}State{ttl}Vars"] += 1
@@ -105,18 +107,20 @@ class Handle(StatefulProcessorHandle):
             raise PySparkRuntimeError(f"init() must declare the same variables every time; the schema {schema!r} is new.")
         return self.schemas[schema]
 
-    def _ttl(self, name: str, ttl_ms: int | None) -> int:
+    def _ttl(self, kind: str, name: str, ttl_ms: int | None) -> int:
         if not ttl_ms:
             return 0
         if self.time_mode != PROCESSING_TIME:
-            raise PySparkRuntimeError(
+            raise _no_variable(
+                kind,
                 f"[STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL] Cannot use TTL for state={name} in timeMode="
-                f"{self.time_mode}, use TimeMode.ProcessingTime() instead. SQLSTATE: 42802"
+                f"{self.time_mode}, use TimeMode.ProcessingTime() instead. SQLSTATE: 42802",
             )
         if ttl_ms < 0:
-            raise PySparkRuntimeError(
+            raise _no_variable(
+                kind,
                 "[STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE] TTL duration must be greater than zero for State store "
-                f"operation=update on state={name}. SQLSTATE: 42802"
+                f"operation=update on state={name}. SQLSTATE: 42802",
             )
         return ttl_ms
 
@@ -183,3 +187,23 @@ class Handle(StatefulProcessorHandle):
             )
         if not self.initialized:
             raise PySparkRuntimeError(f"Failed to perform stateful processor operation={operation} in init(). SQLSTATE: 42802")
+
+
+def _no_variable(kind: str, why: str) -> PySparkRuntimeError:
+    return PySparkRuntimeError(f"Error initializing {kind} state: {why}")
+
+
+def _wrong_name(name: str) -> str | None:
+    """Why no column family, and so no variable, can have this name."""
+    if not name or name != name.strip() or name == DEFAULT_STORE_NAME:
+        return (
+            "[STATE_STORE_CANNOT_USE_COLUMN_FAMILY_WITH_INVALID_NAME] Failed to perform column family "
+            f"operation=create_col_family with invalid name={name}. Column family name cannot be empty or include "
+            f"leading/trailing spaces or use the reserved keyword={DEFAULT_STORE_NAME} SQLSTATE: 42802"
+        )
+    if name.startswith(INTERNAL):
+        return (
+            "[STATE_STORE_CANNOT_CREATE_COLUMN_FAMILY_WITH_RESERVED_CHARS] Failed to create column family with unsupported "
+            f"starting character and name={name}. SQLSTATE: 42802"
+        )
+    return None
