@@ -52,7 +52,7 @@ def test_everything_is_there_where_spark_itself_is_tested():
         "import os, minispark_stream.session as _, minispark_stream.extras.python_data_source.source as source\n"
         "from pyspark.sql.types import StructType\n"
         "schema = StructType().add('a', 'integer')\n"
-        "print([b.to_pylist() for b in source._Read(None, None, schema, []).to_arrow(iter([(1,), (2,)]))], os.environ['SPARK_TESTING'])"
+        "print([b.to_pylist() for b in source._to_arrow(iter([(1,), (2,)]), schema, None)], os.environ['SPARK_TESTING'])"
     )
     ran = subprocess.run([sys.executable, "-c", program], env={**os.environ, "SPARK_TESTING": "1"}, capture_output=True, text=True)
     assert ran.stdout == "[[{'a': 1}, {'a': 2}]] 1\n", ran.stderr
