@@ -40,7 +40,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, NullType, StructField, StructType
 
-from minispark_stream.engine.checkpointing.unsafe_row import UnsafeRowCodec, chosen
+from minispark_stream.engine.checkpointing.unsafe_row import FixedField, UnsafeRowCodec, chosen
 from minispark_stream.engine.jvm import expressions, physical, scala
 from minispark_stream.engine.jvm.expressions import without_names
 from minispark_stream.engine.jvm.scala import JavaObject
@@ -223,7 +223,7 @@ class Deduplicate(StateTask):
             return UnsafeRowCodec(SEEN).encode_rows([pa.nulls(rows.num_rows)])
         if self.rows is not None:
             encoded = UnsafeRowCodec(self.rows).encode_rows(rows.columns, rows.num_rows)
-            micros = where_it_is(encoded, len(self.rows), self.event_time)
+            micros = pa.array(FixedField(self.event_time.position, of=len(self.rows)).longs(encoded), pa.int64())
         else:
             micros = pc.fill_null(event_time_micros(rows.columns, self.event_time), 0)
         return UnsafeRowCodec(EXPIRES).encode_rows([pc.add(micros, self.delay_ms * 1000)])
@@ -240,9 +240,3 @@ class Deduplicate(StateTask):
             seen, _ = store.rows()
             return chosen(seen, state_not_after(self.keys, seen, self.key_event_time, eviction_ms))
         return []
-
-
-def where_it_is(rows: Sequence[bytes], columns: int, window: EventTime) -> pa.Array:
-    """The word of each UnsafeRow that says where in it the window is and how long it is; 0 if it is null."""
-    at = 8 * ((columns + 63) // 64 + window.position)  # behind the bits of the nulls
-    return pa.array([int.from_bytes(row[at:at + 8], "little") for row in rows], pa.int64())

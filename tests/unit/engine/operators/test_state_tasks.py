@@ -72,6 +72,7 @@ def test_a_field_of_one_row_is_where_the_codec_has_it(fields: int) -> None:
     codec = UnsafeRowCodec(schema)
     [row] = codec.encode([pa.array([-i]) for i in range(fields)])
     last = FixedField(fields - 1, of=fields)
+    assert last.longs([row]) == [1 - fields]
     assert [c.to_pylist() for c in codec.decode(last.with_long([row], 7))] == [[-i] for i in range(fields - 1)] + [[7]]
 
 
