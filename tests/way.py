@@ -2,8 +2,8 @@
 
     PYTHONPATH=. .venv/bin/python -m tests.way [--show]
 
-Four queries read two rows: a windowed count, a deduplication, a limit and a filter. The shortest of three runs after a first one
-counts. `--show` lists the files with the number of lines that ran. tests/spark/test_way.py says how long the way may be.
+Four queries read two rows: a windowed count, a deduplication, a limit and a filter. A single core means a single worker, which has
+every partition's state in memory in the second batch. The shortest of three runs after a first one counts. `--show` lists the files with the number of lines that ran. tests/spark/test_way.py says how long the way may be.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ def lines_of(mini: minispark_stream.MiniSparkSession, query: Query) -> set[Line]
 
 
 def way_of(mini: minispark_stream.MiniSparkSession, query: Query) -> set[Line]:
-    """The lines of the shortest of three runs; a new worker, or one that reads the state from its files, has more to do."""
+    """The lines of the shortest of three runs; a worker that has just started has more to do."""
     lines_of(mini, query)  # what is only done the first time in a session
     return min((lines_of(mini, query) for _ in range(3)), key=len)
 
 
 def main() -> None:
-    spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
+    spark = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
     mini = minispark_stream.MiniSparkSession(spark)
     for name, query in QUERIES.items():
         files = Counter(file for file, _ in way_of(mini, query))

@@ -103,19 +103,24 @@ def listeners(session: Any, folder: str) -> tuple[int, int]:
     return twice.started, once.started
 
 
-class Reports(Listener):
-    """Keeps what it is told of batches."""
+class Reports(StreamingQueryListener):
+    """Keeps what it is told of the batches of queries that start after it is added: the end of an older one may be told late."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.runs: list[Any] = []
         self.told: list[Any] = []
         self.ended = threading.Semaphore(0)
 
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        self.runs.append(event.runId)
+
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self.told.append(event.progress)
+        if event.progress.runId in self.runs:
+            self.told.append(event.progress)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self.ended.release()
+        if event.runId in self.runs:
+            self.ended.release()
 
 
 def reports(session: Any, folder: str) -> list[Any]:

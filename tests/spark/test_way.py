@@ -10,13 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-# The most lines and files. These numbers may only fall: lower them when the way has become shorter. There is room for some 50 lines.
-# The windowed count has two batches: if another worker gets a partition in the second one, it reads the state from its files, which are
-# some 150 lines more.
+# The most lines and files. These numbers may only fall: lower them when the way has become shorter. There is room for some 20 lines.
 MOST = {
-    "windowed count": (2552, 75),
-    "deduplication": (2282, 72),
-    "limit": (2147, 70),
+    "windowed count": (2455, 74),
+    "deduplication": (2282, 71),
+    "limit": (2147, 69),
     "filter": (1397, 45),
 }
 
