@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
+from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
 from minispark_stream.engine.checkpointing.unsafe_row.values import BigDecimal, Fixed, Null
 from minispark_stream.engine.state.state_store import StateStoreId, state_error
 
@@ -53,15 +54,15 @@ class RowFormat:
 def fault(row: bytes, schema: StructType) -> str | None:
     """Why bytes are no row of this schema; None if they may be one."""
     types = UnsafeRowCodec(schema).row.fields
-    null_bytes = 8 * ((len(types) + 63) // 64)
-    fixed_bytes = null_bytes + 8 * len(types)
-    if types and null_bytes >= len(row):  # (1)
+    bits = null_bytes(len(types))
+    fixed_bytes = bits + 8 * len(types)
+    if types and bits >= len(row):  # (1)
         return (
-            f"rowSizeInBytes should not exceed bitSetWidthInBytes, bitSetWidthInBytes: {null_bytes}, rowSizeInBytes: {len(row)}"
+            f"rowSizeInBytes should not exceed bitSetWidthInBytes, bitSetWidthInBytes: {bits}, rowSizeInBytes: {len(row)}"
         )
     used = 0
     for index, (field, of_type) in enumerate(zip(schema.fields, types)):
-        at = null_bytes + 8 * index
+        at = bits + 8 * index
         word = int.from_bytes(row[at : at + 8], "little")
         offset, size = word >> 32, word & 0xFFFFFFFF
         where = f"field: {field.name} {field.dataType.simpleString()}, index: {index}"

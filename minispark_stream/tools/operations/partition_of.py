@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 
 from minispark_stream.engine.checkpointing.spark_types import StructType, stored_type
+from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
 
 SEED = 42
 _32_BITS = 0xFFFFFFFF
@@ -42,7 +43,7 @@ def hash_of_key(key: bytes, schema: StructType, columns: int) -> int:
 
 def hash_of(row: bytes, base: int, schema: StructType, columns: int, seed: int) -> int:  # (1)
     """The hash of the first columns of an UnsafeRow that begins at `base`."""
-    nulls = 8 * ((len(schema.fields) + 63) // 64)
+    nulls = null_bytes(len(schema.fields))
     for i, field in enumerate(schema.fields[:columns]):
         if not row[base + (i >> 3)] >> (i & 7) & 1:
             at = base + nulls + 8 * i

@@ -23,6 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget
 from minispark_stream.engine.checkpointing.unsafe_row.rows import MOST_ROOM, pieces
+from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
 
 Ints: TypeAlias = np.ndarray  # of int64
 Mask: TypeAlias = np.ndarray | None  # of bool: which values are not null; None if none of them is
@@ -128,7 +129,7 @@ def pad8(sizes: Ints) -> Ints:
 
 
 def header(counts: Ints) -> Ints:
-    return 8 + (counts + 63) // 64 * 8
+    return 8 + null_bytes(counts)
 
 
 def expand(values: Ints, valid: Mask) -> Ints:

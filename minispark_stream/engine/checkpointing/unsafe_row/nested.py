@@ -34,6 +34,7 @@ from minispark_stream.engine.checkpointing.unsafe_row.columns import (
     one_chunk,
     pad8,
 )
+from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
 from minispark_stream.engine.checkpointing.unsafe_row.values import (
     BigDecimal,
     Boolean,
@@ -63,7 +64,7 @@ class Struct(Varying):
     def __init__(self, schema: StructType):
         self.fields = [field_type(f.dataType) for f in schema.fields]
         self.arrow = pa.struct([pa.field(f.name, t.arrow, f.nullable) for f, t in zip(schema.fields, self.fields)])
-        self.bits = (len(self.fields) + 63) // 64 * 8
+        self.bits = null_bytes(len(self.fields))
         self.fixed = self.bits + 8 * len(self.fields)
         self.largest = max([self.fixed, *(t.largest for t in self.fields)])
         self.depth = 1 + max((t.depth for t in self.fields), default=0)

@@ -4,8 +4,8 @@ Models: the getters and setters of UnsafeRow (About state: state files).
 
 Whole columns of rows are converted by UnsafeRowCodec.
 
-1. A fixed-width field has a slot of 8 bytes after the null bits (a word for every 64 fields); `FixedField` is this place.
-   Bytes are immutable, so setting a field copies the row.
+1. A row begins with its null bits: a word for every 64 fields. A slot of 8 bytes for each field follows; `FixedField` is the
+   place of one. Bytes are immutable, so setting a field copies the row.
 2. `binary_row` builds a row of strings or binaries, and `binary_fields` takes one apart again.
 
     index = FixedField(1, of=2)             the second of two fields: bytes 16 to 24
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +28,19 @@ from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 
 _LONG = struct.Struct("<q")
 
+Count = TypeVar("Count", int, np.ndarray)
+
+
+def null_bytes(fields: Count) -> Count:
+    """(1) How many bytes the null bits of a row of so many fields have; of an array, those of each number in it."""
+    return (fields + 63) // 64 * 8
+
 
 class FixedField:
-    """(1) Field number `field` of rows with `of` fields. Its methods do not touch the null bits."""
+    """Field number `field` of rows with `of` fields. Its methods do not touch the null bits."""
 
     def __init__(self, field: int, of: int):
-        self._at = 8 * ((of + 63) // 64) + 8 * field
+        self._at = null_bytes(of) + 8 * field
 
     def longs(self, rows: Sequence[bytes]) -> list[int]:
         """The slot of the field in each row, as a long: of a string or struct, where it is and its size; 0 for a null."""
