@@ -9,7 +9,7 @@ from minispark_stream.lens.steps.step import Step
 from minispark_stream.lens.trace.measured import Measured, MeasuredNode, measured
 from minispark_stream.lens.trace.rows import Arrival, Row, Tasks
 from minispark_stream.lens.trace.values import at_least_0
-from minispark_stream.lens.view.words import delay_words, plain, plural, short, short_clock, time_words
+from minispark_stream.lens.view.words import delay_words, plain, plural, short, short_clock, time_words, two_clocks
 
 # What the watermarks of a batch mean, here and in the panel of the watermarks (view/panels.py).
 LATE_MEANS = "rows up to then, or in windows that end by then, may be dropped"
@@ -173,13 +173,14 @@ def _moved(ins: _UpdateIns, outs: _UpdateOuts) -> str:
         return f"{sums}" + (f"the watermark stays at {time_words(after)}" if after else "there is no watermark")
     if not before:
         return f"{sums}the first watermark is {time_words(after)}"
-    return f"{sums}the watermark goes from {time_words(before)} to {time_words(after)}"
+    return f"{sums}the watermark goes from {' to '.join(two_clocks(before, after))}"
 
 
 def _reached(one: Measured) -> str:
     if one.reached_ms is None:
         return NO_EVENT_TIME
-    return f"{time_words(one.newest_ms)} - {delay_words(one.delay_ms)} = {time_words(one.reached_ms)}"
+    newest, reached = two_clocks(one.newest_ms, one.reached_ms)
+    return f"{newest} - {delay_words(one.delay_ms)} = {reached}"
 
 
 def _moved_briefly(ins: _UpdateIns, outs: _UpdateOuts) -> str:
