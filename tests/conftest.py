@@ -49,6 +49,7 @@ FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 NOT_SAMPLED = ("test_kafka.py", "test_cluster.py", "test_delta.py", "test_random_queries.py")  # a broker, a cluster, recordings, many queries
+IN_ONE_PROCESS = (".ipynb", "test_kafka.py", "test_real_time_chains.py", "test_budget.py")  # they share a kernel, a broker, a run of half a minute
 SAMPLED_NOTEBOOKS = 7  # of the notebooks, one in so many
 SAMPLED_TESTS = 3  # of the tests of a file that need Spark, at most so many
 
@@ -68,13 +69,13 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A process that is free takes the next test; the cells of a notebook share a kernel, and the tests of Kafka a broker."""
+    """A process that is free takes the next test; those of a file that share what takes long to make go to one process."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return file if file.endswith((".ipynb", "test_kafka.py")) else nodeid
+            return file if file.endswith(IN_ONE_PROCESS) else nodeid
 
     return Scheduling(config, log)
 
