@@ -102,9 +102,9 @@ def _leads_to(file: Path, node: ast.stmt, name: str) -> Iterator[Definition]:
     texts = {found.value for found in ast.walk(node) if isinstance(found, ast.Constant) and isinstance(found.value, str)}  # usefixtures("it")
     names = {found.id for found in ast.walk(node) if isinstance(found, ast.Name)}
     for needed in sorted(names | asks | texts):
-        if needed in _module(file):
+        if needed in _module(file) and needed != name:
             yield file, needed
-        elif needed in asks | texts:
+        elif needed in asks | texts:  # of a fixture that asks for its own name, the one that it overrides
             yield from ((conftest, needed) for conftest in _conftests(file) if needed in _module(conftest))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import digests, test_limit
+from tests.conformance import digests, test_arbitrary_state, test_limit
 from tests.conformance.digests import what_runs
 
 TEST = """
@@ -58,6 +58,11 @@ def test_the_fixtures_that_it_asks_for_count():
     assert "name='compare'" in text
     assert "local[2]" in text  # the fixture `spark`, in another file
     assert "name='s3_server'" not in text
+
+
+def test_a_fixture_that_is_overridden_counts_where_the_other_one_asks_for_it():
+    text = what_runs(Path(test_arbitrary_state.__file__), "test_a_state_is_kept_from_batch_to_batch")
+    assert text.count("FunctionDef(name='compare'") == 2
 
 
 def test_no_version_of_python_writes_it_in_another_way(tmp_path):
