@@ -18,7 +18,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from minispark_stream import MiniSparkSession, side_by_side
+from minispark_stream import MiniSparkSession
+from minispark_stream.tools.compare.comparison import Comparison
+from tests.conformance.conftest import Compare
 
 pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
 
@@ -38,14 +40,10 @@ def at(user: str | None, minute: float = 0, n: int | None = 1) -> str:
 
 
 @pytest.fixture
-def compare(spark: SparkSession, tmp_path: Path) -> Callable[..., Any]:
-    def run(build: Callable[..., Any], feed: Any, *, fails: bool = False, confs: Any = None, **arguments: Any) -> Any:
-        result = side_by_side(
-            spark, build, feed, directory=str(tmp_path), trace="steps", progress=False,
-            confs={PROVIDER: ROCKS_DB, CHANGELOGS: "true", "spark.sql.shuffle.partitions": "1"} | (confs or {}),
-            **{"output_mode": "update"} | arguments,
-        )
-        assert not result.differences, "\n".join(map(str, result.differences))
+def compare(compare: Compare) -> Compare:
+    def run(build: Callable[..., Any], feed: Any, *, fails: bool = False, confs: Any = None, **arguments: Any) -> Comparison:
+        families = {PROVIDER: ROCKS_DB, CHANGELOGS: "true", "spark.sql.shuffle.partitions": "1"}
+        result = compare(build, feed, confs=families | (confs or {}), **{"output_mode": "update"} | arguments)
         assert result.model.condition == ("STREAM_FAILED" if fails else None)
         return result
 
