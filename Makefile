@@ -207,7 +207,7 @@ versions: setup
 	$(BIN)/python -m tests.versions.matrix $(or $(CASES),1) $(VERSIONS)
 
 record: setup
-	MINISPARK_RECORD=yes $(PYTEST_ALL) $(or $(ONLY),tests/conformance)
+	MINISPARK_RECORD=yes $(PYTEST_ALL) $(or $(ONLY),tests/conformance tests/spark/test_fates.py)
 
 rewrite-golden: setup
 	MINISPARK_GOLDEN=rewrite $(BIN)/pytest -q -k model tests/golden/test_scripts.py

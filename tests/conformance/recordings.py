@@ -1,4 +1,4 @@
-"""What Spark did in the comparisons of this folder, kept in `recorded/`, so that it need not do the same again in every run.
+"""What Spark did in the comparisons of tests, kept in `recorded/`, so that it need not do the same again in every run.
 
 A comparison runs a query on Spark and on the model. Spark's half depends on the test and on the version of PySpark alone, so it is
 kept as JSON beside the tests, packed, because the conf of a query stands in each of its offsets:

@@ -22,17 +22,7 @@ from pyspark.testing.objects import PythonOnlyPoint, PythonOnlyUDT
 from minispark_stream.tools.compare.prepared import confs_set
 from tests.conformance.conftest import Compare
 from tests.conformance.inputs import rows_of
-from tests.conformance.types_by_operators import (
-    CELLS,
-    EQUAL,
-    FEED,
-    FOUND,
-    NAMES,
-    outcomes,
-    ran,
-    recorded,
-    ways,
-)
+from tests.conformance.types_by_operators import CELLS, EQUAL, FEED, FOUND, NAMES, compares, outcomes, recorded, ways
 
 ASKED = os.environ.get("MINISPARK_TYPES", "")
 ANEW = [(operator, place) for operator, place in CELLS if ASKED == "all" or operator in ASKED.split(",")]
@@ -49,13 +39,12 @@ def equal(operator: str, place: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("operator", "place"), CELLS if ASKED else IN_SHORT)
-def test_each_engine_goes_on_with_what_the_other_has_kept(spark: SparkSession, operator: str, place: str) -> None:
+def test_each_engine_goes_on_with_what_the_other_has_kept(compare: Compare, operator: str, place: str) -> None:
     """All types at once; rows, metrics and the bytes of the state are those of Spark alone."""
     names = equal(operator, place)
     keys, values = (names, []) if place == "key" else ([], names)
     relay = ("model", "model", "spark", "model")
-    comparison, found = ran(spark, operator, keys, values, FEED, restart_after=(0, 1, 2), relay=relay)
-    assert not found, "\n".join(found)
+    comparison = compare(feed=FEED, **compares(operator, keys, values), restart_after=(0, 1, 2), relay=relay)
     assert comparison.model.batches and comparison.model.error is None
 
 

@@ -31,7 +31,6 @@ from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import IntegerType, StructType
 
 from minispark_stream import MiniSparkSession, side_by_side
-from minispark_stream.tools.compare.comparison import Comparison
 from minispark_stream.tools.compare.engine_run import EngineRun
 from tests.conformance.inputs import rows_of
 
@@ -251,15 +250,10 @@ def as_text(df: Any) -> list[Any]:
     return df.toDF(*df.columns).select(*cells).collect()
 
 
-def ran(
-    spark: SparkSession, operator: str, keys: Sequence[str], values: Sequence[str], feed: Sequence[list[str]], **how: Any
-) -> tuple[Comparison, list[str]]:
-    """The query on both engines, and on what they disagree."""
-    comparison = side_by_side(
-        spark, build(operator, keys, values), feed, output_mode=OPERATORS[operator][0], collect=as_text, trace="steps", progress=False,
-        confs=ROCKSDB if has_families(operator) else {}, **how,
-    )
-    return comparison, list(map(str, comparison.differences))
+def compares(operator: str, keys: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
+    """The arguments of `side_by_side` for an operator."""
+    confs = ROCKSDB if has_families(operator) else {}
+    return {"build": build(operator, keys, values), "output_mode": OPERATORS[operator][0], "collect": as_text, "confs": confs}
 
 
 def build(operator: str, keys: Sequence[str], values: Sequence[str]) -> Callable[[Any, str], Any]:
@@ -275,7 +269,8 @@ def compared(
     keys, values = (names, []) if place == "key" else ([], names)
     found: list[str] = []
     try:
-        comparison, found = ran(spark, operator, keys, values, feed, **how)
+        comparison = side_by_side(spark, feed=feed, **compares(operator, keys, values), trace="steps", progress=False, **how)
+        found = list(map(str, comparison.differences))
         spark_says, model_says = (_why(run) for run in (comparison.spark, comparison.model))
     except PySparkException:
         spark_says, model_says = (_refusal_at_once(session, operator, keys, values) for session in (spark, MiniSparkSession(spark)))

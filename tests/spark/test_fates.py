@@ -16,6 +16,8 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from minispark_stream.lens.trace.fates import DUPLICATE, KEPT, LATE, PASSED, UNK
 from minispark_stream.lens.view.event_timers import EVENT, timers
 from minispark_stream.lens.view.world_changes import worlds
 from minispark_stream.tools.compare.comparison import Comparison
+from tests.conformance.recordings import Recordings
 
 FEW = (2, 12, 16, 19, 20)  # sessions; windows above a left join, and above windows; a function with timers, and duplicates above it
 FIRST, _, LAST = os.environ.get("FATES", "").partition("-")
@@ -281,11 +284,14 @@ def test_a_fate_says_all_times_in_utc_and_the_names_of_columns(spark: SparkSessi
 
 
 @pytest.mark.parametrize("seed", NUMBERS)
-def test_what_is_said_of_a_row_is_what_spark_did_with_it(spark: SparkSession, seed: int) -> None:
+def test_what_is_said_of_a_row_is_what_spark_did_with_it(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, seed: int) -> None:
     name, delay, feed, restarts = drawn(seed)
-    compared = side_by_side(
-        spark, lambda session, folder: QUERIES[name](session, folder, delay), feed, restart_after=restarts, progress=False
-    )
+
+    def query(session: Any, folder: str) -> DataFrame:
+        return QUERIES[name](session, folder, delay)
+
+    play = partial(side_by_side, spark, query, feed, restart_after=restarts, directory=str(tmp_path), progress=False)
+    compared = Recordings(request.node, tmp_path).compare(play)
     assert compared.model.error is None and compared.differences == (), name
     assert wrong(compared, name) == [], (name, delay, feed, restarts)
     assert name != "state" or timers_wrong(compared) == [], (delay, feed, restarts)
