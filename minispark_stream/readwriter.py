@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
@@ -64,11 +64,19 @@ class _Recorder:  # (1)
         default = session.conf.get("spark.sql.sources.default")
         self.state: dict[str, Any] = {"options": {}, "spelling": {}, "format": default, **state}
 
+    def refuse(self, method: str, *arguments: Any) -> NoReturn:
+        """Raises what py4j says of arguments for which Java's builders have no method."""
+        raise AssertionError(getattr(SparkDataStreamReader(self.session)._jreader, method)(*arguments))
+
     def option(self, key: str, value: str | None) -> _Recorder:
+        if not isinstance(key, str):
+            self.refuse("option", key, value)
         self.state["options"][key.lower()], self.state["spelling"][key.lower()] = value, key
         return self
 
-    def format(self, source: str) -> _Recorder:
+    def format(self, source: str | None) -> _Recorder:
+        if not isinstance(source, str | None):
+            self.refuse("format", source)
         self.state["format"] = source
         return self
 
@@ -81,6 +89,8 @@ class _Recorder:  # (1)
         options: dict[str, Any] = dict(self.state["options"])
         if path is None:
             return options
+        if not isinstance(path, str):
+            self.refuse(method, path)
         legacy = "spark.sql.legacy.pathOptionBehavior.enabled"
         if "path" in options and not sessions.flag(self.session, legacy):
             raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_1188", method=method, config=legacy)

@@ -95,9 +95,9 @@ class StreamingQueryManager(SparkStreamingQueryManager):
     def get(self, id: str) -> SparkStreamingQuery | None:
         """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""
         asked: Any = id
-        if not isinstance(asked, str | None):
+        if not isinstance(asked, str):
             refuse_id(self._session, asked)
-        known = None if id is None else _uuid(id)
+        known = _uuid(id)
         return next((query for query in self.active if query.id == known), None)
 
     def awaitAnyTermination(self, timeout: int | None = None) -> bool | None:

@@ -557,19 +557,25 @@ RESULTS: dict[str, Function] = {
 }
 
 
+NO_KEY = "requirement failed: The expressions for hash of a StatefulOpClusteredDist"
+
+
 @pytest.mark.parametrize(
-    "query",
+    ("query", "cause"),
     [
-        lambda df: df.select().dropDuplicates(),
-        lambda df: df.groupBy().applyInPandasWithState(count, "user string, total long", "total long", "update", "NoTimeout"),
+        (lambda df: df.select().dropDuplicates(), NO_KEY),
+        (lambda df: df.groupBy().applyInPandasWithState(count, "user string, total long", "total long", "update", "NoTimeout"), NO_KEY),
+        (lambda df: df.groupBy("user").applyInPandasWithState(count, "user string, total long", "", "update", "NoTimeout"), "head of empty list"),
     ],
-    ids=["dropDuplicates", "applyInPandasWithState"],
+    ids=["dropDuplicates", "applyInPandasWithState", "no state"],
 )
-def test_state_by_no_columns_is_refused(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, query: Callable[[Any], Any]):
+def test_a_key_or_a_state_without_columns_is_refused(
+    spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, query: Callable[[Any], Any], cause: str
+):
     (tmp_path / "0.json").write_text(at("ann"))
     for session in (spark, mini):
         writer = query(clicks(session, str(tmp_path))).writeStream.outputMode("update").format("noop")
-        with pytest.raises(StreamingQueryException, match="requirement failed: The expressions for hash of a StatefulOpClusteredDist"):
+        with pytest.raises(StreamingQueryException, match=cause):
             writer.option("checkpointLocation", str(tmp_path / "ck" / type(session).__name__)).start().processAllAvailable()
 
 

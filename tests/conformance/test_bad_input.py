@@ -169,8 +169,24 @@ def test_the_cause_of_a_failure_has_its_class_and_condition(engines: Engines, tm
         with pytest.raises(StreamingQueryException) as e:
             query.awaitTermination()
         both: list[Any] = [e.value, query.exception()]
-        causes.append([(type(one._cause).__name__, one._cause.getCondition()) for one in both])
+        causes.append([(type(one._cause).__name__, one._cause.getCondition(), one._cause.getSqlState()) for one in both])
     assert causes[0] == causes[1]
+
+
+def test_the_cause_of_a_failure_has_its_sql_state_if_it_was_raised_in_python(engines: Engines, tmp_path: Path) -> None:
+    """A query gets an operator with state, which has no state in the checkpoint."""
+    states = []
+    for engine, session in engines:
+        (tmp_path / engine).mkdir()
+        for rows, i in ((lambda df: df, 0), (lambda df: df.distinct(), 1)):
+            (tmp_path / engine / f"{i}.json").write_text(f'{{"a": {i}}}')
+            writer = rows(session.readStream.schema("a int").json(str(tmp_path / engine))).writeStream.format("noop")
+            query = writer.option("checkpointLocation", str(tmp_path / f"{engine}-ck")).trigger(availableNow=True).start()
+            try:
+                query.awaitTermination()
+            except StreamingQueryException as e:
+                states.append((e._cause.getCondition(), e._cause.getSqlState()))  # type: ignore[attr-defined]
+    assert states == [("STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY", "42K03")] * 2
 
 
 @pytest.mark.parametrize(("provider", "changed"), [("HDFSBacked", "key"), ("HDFSBacked", "value"), ("RocksDB", "value")])

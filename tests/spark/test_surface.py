@@ -52,7 +52,7 @@ def outcome(snippet: Snippet, session: Any, folder: str) -> tuple[Any, ...]:
     except StreamingQueryException as e:  # of which only the cause is told here
         return "ends with", str(e).split("terminated with exception: ")[1].split(" SQLSTATE: XXKST")[0]
     except Exception as e:
-        lines = re.sub(r"calling \S+$", "calling it", str(e), flags=re.MULTILINE).replace(folder, "FOLDER").split("\n")
+        lines = re.sub(r"calling \S+", "calling it", str(e)).replace(folder, "FOLDER").split("\n")
         said = lines[:2]  # what is wrong, and of a plan its first node; the leaves of the engines are not the same
         return type(e).__name__, *(getattr(e, ask, lambda: None)() for ask in ("getCondition", "getSqlState")), said
 
@@ -183,6 +183,7 @@ SESSION: dict[str, Snippet] = {
     "a UUID or a number as an id": lambda s, d: [outcome(lambda *_: s.streams.get(one), s, d)[0] for one in (uuid.uuid4(), 17)],  # noqa: B023
     "an unknown id": lambda s, d: s.streams.get("00000000-0000-0000-0000-000000000000"),
     "no id at all": lambda s, d: s.streams.get("junk"),
+    "None as an id": lambda s, d: s.streams.get(None),
 }
 
 
@@ -237,6 +238,11 @@ WRITES: dict[str, Snippet] = {
     "noop clusters by anything": lambda s, d: run(text(s, d).writeStream.clusterBy("x").format("noop"), d).lastProgress.numInputRows,
     "foreachbatch": lambda s, d: text(s, d).writeStream.format("foreachbatch").start(),
     "a format of which streams are only read": lambda s, d: text(s, d).writeStream.format("rate").start(),
+    "a number as a format": lambda s, d: s.readStream.text(f"{d}/in").writeStream.format(3),
+    "a number as the name of an option": lambda s, d: s.readStream.text(f"{d}/in").writeStream.option(3, "a"),
+    "a number as a path": lambda s, d: s.readStream.text(f"{d}/in").writeStream.format("noop").start(3),
+    "a list of paths": lambda s, d: s.readStream.text(f"{d}/in").writeStream.format("json").option("checkpointLocation", d).start([d]),
+    "partitioned by None": lambda s, d: run(s.readStream.text(f"{d}/in").writeStream.partitionBy(None).format("json"), d, f"{d}/out"),
     "a format of batches": lambda s, d: text(s, d).writeStream.format("jdbc").start(),
     "files of Hive": lambda s, d: text(s, d).writeStream.format("Hive").start(d),
     "a table that is partitioned by what is not there": lambda s, d: text(s, d).writeStream.partitionBy("z").toTable("no", checkpointLocation=d),

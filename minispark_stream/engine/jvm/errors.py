@@ -9,6 +9,7 @@ their text and their condition: these are Python exceptions with Spark's text.
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import TypeVar, cast
 
@@ -141,8 +142,10 @@ def as_captured(error: BaseException) -> CapturedException:
     if not isinstance(error, PySparkException) or kind is None or not issubclass(kind, CapturedException):
         return UnknownException(words, stack_trace)
     as_raised = kind(str(error), stack_trace)
-    for answer in ("getCondition", "getSqlState", "getMessageParameters", "getMessage"):
+    for answer in ("getCondition", "getMessageParameters", "getMessage"):
         setattr(as_raised, answer, getattr(error, answer))
+    state = re.search(r"SQLSTATE: (\w{5})$", str(error))  # in Spark's text: Python knows the states of PySpark's own conditions
+    as_raised.getSqlState = lambda: state[1] if state else error.getSqlState()
     return as_raised
 
 

@@ -40,7 +40,7 @@ class SparkQuery(NamedTuple):
 
 
 def refuse_id(session: SparkSession, query_id: Any) -> NoReturn:
-    """Raises what py4j says of an id that is no text."""
+    """Raises what py4j or Java says of an id that is no text."""
     raise AssertionError(session._jsparkSession.streams().get(query_id))
 
 

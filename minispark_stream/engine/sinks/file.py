@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.errors import IllegalArgumentException
@@ -105,7 +106,7 @@ class FileStreamSink(Sink):
         return [unquote(status.path) for status in statuses]
 
 
-def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[str], kind: str) -> list[str]:
+def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[Any], kind: str) -> list[str]:
     """The names of some columns as the DataFrame spells them; `kind` is "Partition" or "Clustering".
 
     Raises:
@@ -113,8 +114,8 @@ def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[str
     """
     case_sensitive = sessions.flag(session, "spark.sql.caseSensitive")
 
-    def same(a: str, b: str) -> bool:
-        return a == b if case_sensitive else a.lower() == b.lower()
+    def same(a: str, b: Any) -> bool:
+        return a == b if case_sensitive or b is None else a.lower() == b.lower()  # of partitionBy(None)
 
     found = []
     for name in names:

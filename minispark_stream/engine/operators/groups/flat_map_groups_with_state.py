@@ -119,6 +119,7 @@ def compile_flat_map_groups_with_state(
     """(1) Read the operator off Spark's FlatMapGroupsInPandasWithState node `plan`; `children` is its compiled child.
 
     Raises:
+        LookupError: the state has no columns.
         AnalysisException: the state format of the checkpoint (or, for a new query, of the session) is version 1.
     """
     if sessions.conf(session, STATE_FORMAT) != "2":
@@ -129,6 +130,8 @@ def compile_flat_map_groups_with_state(
     key_columns = [columns[position[key.exprId().id()]] for key in scala.items(grouping)]
     schema, result = expressions.struct_type(columns), expressions.struct_type(scala.items(plan.output()))
     state, timeout = expressions.python_schema(state), str(timeout.toString())
+    if not state.fields:
+        raise LookupError("head of empty list")  # Spark's words for a state without columns
     return FlatMapGroupsWithState(
         operator_id=operator_id,
         task=ApplyInPandasWithState(
