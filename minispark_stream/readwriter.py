@@ -224,6 +224,8 @@ class DataStreamWriter(SparkDataStreamWriter):
             AnalysisException: what Spark refuses before a query starts.
         """
         self._configure(format, outputMode, partitionBy, queryName, options)
+        if self._jwrite.state["format"] is None:
+            SparkDataStreamWriter(self._df).format(None).start(path)  # type: ignore[arg-type]  # raises
         return self._start(self._jwrite.options_with(path, "start"))
 
     def _configure(

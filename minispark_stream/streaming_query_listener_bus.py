@@ -97,4 +97,4 @@ class StreamingQueryListenerBus:
 def _check_listener(listener: Any) -> None:
     """Raises AttributeError, as PySpark does, if the argument is not a listener."""
     if not isinstance(listener, StreamingQueryListener):
-        raise AttributeError(f"'{type(listener).__name__}' object has no attribute '_jlistener'")
+        listener._jlistener  # noqa: B018 - raises

@@ -55,6 +55,11 @@ READS: dict[str, Callable[[Any, str], Any]] = {
     "a watermark on a number": lambda s, d: s.readStream.schema("a int").json(d).withWatermark("a", "1 minute"),
     "a watermark on a timestamp without time zone": lambda s, d: s.readStream.schema("a timestamp_ntz").json(d).withWatermark("a", "1 minute"),
     "a watermark delay that is no interval": lambda s, d: s.readStream.schema("a timestamp").json(d).withWatermark("a", "soon"),
+    "a format that is no text": lambda s, d: s.readStream.schema("a int").format(3).load(d),
+    "an option whose name is no text": lambda s, d: s.readStream.option(3, "x"),
+    "an option without a name": lambda s, d: s.readStream.option(None, "x"),
+    "a path that is no text": lambda s, d: s.readStream.schema("a int").load(3),
+    "a table that is no text": lambda s, d: s.readStream.table(3),
     "a negative watermark delay": lambda s, d: s.readStream.schema("a timestamp").json(d).withWatermark("a", "-1 minute"),
 }
 
@@ -73,6 +78,19 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "memory without a name": lambda w: w.format("memory").start(),
     "an empty name": lambda w: w.queryName(""),
     "no checkpoint for a file sink": lambda w: w.format("parquet").start("/tmp/never-written"),
+    "a format that is no text": lambda w: w.format(b"x"),
+    "a format that is None": lambda w: w.format(None).start(),
+    "another format that is no text": lambda w: w.start(format=["noop"]),
+    "an output mode that is no text": lambda w: w.outputMode(3),
+    "a name that is no text": lambda w: w.queryName(3),
+    "an option whose name is no text": lambda w: w.option(3, "x"),
+    "an option without a name": lambda w: w.option(None, "x"),
+    "an interval that is no text": lambda w: w.trigger(processingTime=3),
+    "a path that is no text": lambda w: w.format("parquet").start(3),
+    "a table that is no text": lambda w: w.toTable(3),
+    "a table that is None": lambda w: w.toTable(None),
+    "a partition column that is no text": lambda w: w.partitionBy(3).format("parquet").start("/tmp/never-written"),
+    "a partition column that is None": lambda w: w.partitionBy(None).format("parquet").start("/tmp/never-written"),
     "foreach of no function": lambda w: w.foreach(17),
 }
 
@@ -149,6 +167,25 @@ def test_a_query_is_looked_for_by_what_may_be_no_id(engines: Engines, text: str)
         except IllegalArgumentException as e:
             answers.append(e._desc if isinstance(e, CapturedException) else str(e))
     assert answers[0] == answers[1]
+
+
+ASKED: dict[str, Callable[[Any, Any], Any]] = {
+    "a query whose id is None": lambda s, q: s.streams.get(None),
+    "a query whose id is no text": lambda s, q: s.streams.get(3),
+    "an explanation of None": lambda s, q: q.explain(None),
+    "an explanation of a text": lambda s, q: q.explain("extended"),
+    "a listener that is none": lambda s, q: s.streams.addListener(object),
+}
+
+
+def test_what_a_query_and_its_manager_are_asked_for_with_arguments_of_a_wrong_type(engines: Engines, tmp_path: Path) -> None:
+    def answers(session: Any) -> list[Any]:
+        query = session.readStream.schema("a int").json(str(tmp_path)).writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [raised(lambda: ask(session, query)) for ask in ASKED.values()]  # noqa: B023
+
+    spark, model = (answers(session) for _, session in engines)
+    assert model == spark
 
 
 CAUSES: dict[str, Callable[[Any], Any]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -244,3 +245,35 @@ def test_what_is_broadcast_is_no_planning(spark: SparkSession, mini: MiniSparkSe
         query.awaitTermination()
         durations = query.recentProgress[-1].durationMs
         assert 2 * durations["queryPlanning"] < durations["addBatch"], (name, durations)
+
+
+WRITERS: dict[str, Callable[[Any], Any]] = {
+    "memory": lambda w: w.format("memory").queryName("explained"),
+    "console": lambda w: w.format("console").option("truncate", "false"),
+    "noop": lambda w: w.format("noop"),
+    "foreach": lambda w: w.foreach(lambda row: None),
+    "foreachBatch": lambda w: w.foreachBatch(lambda df, batch_id: df.collect()),
+    "files": lambda w: w.format("parquet"),
+}
+
+
+@pytest.mark.parametrize("sink", WRITERS)
+def test_the_plan_begins_with_what_writes_the_rows(
+    spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, sink: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same line, but for the package and the id of the writer, which the model does not have."""
+    plans = []
+    for engine, session in (("spark", spark), ("model", mini)):
+        (tmp_path / engine / "in").mkdir(parents=True)
+        (tmp_path / engine / "in" / "a.txt").write_text("a\n")
+        writer = WRITERS[sink](session.readStream.text(f"{tmp_path}/{engine}/in").writeStream).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", f"{tmp_path}/{engine}/checkpoint").start(f"{tmp_path}/{engine}/out")
+        query.awaitTermination()
+        capsys.readouterr()
+        query.explain()
+        _, first, second, *_ = capsys.readouterr().out.splitlines()
+        plans.append((re.sub(r"writer: (?:\w+\.)*([\w\[]+)(?:\$+anon\$\d+)?(?:@\w+)?", r"writer: \1", first), second[:11]))
+    if sink in ("foreachBatch", "files"):
+        assert [first[:8] for first, _ in plans] == ["FileScan", "FileScan"]
+    else:
+        assert plans[0] == plans[1] and plans[0][1] == "+- FileScan"

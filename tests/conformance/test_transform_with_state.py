@@ -165,3 +165,76 @@ def test_the_time_mode_of_a_checkpoint_cannot_change(spark: SparkSession, mini: 
     with confs_set(spark, {PROVIDER: ROCKS_DB}):
         theirs, ours = run_both(spark), run_both(mini)
     assert ours == theirs and ours.startswith("[STATE_STORE_INVALID_CONFIG_AFTER_RESTART]")
+
+
+class Misuses(Count):
+    """Does what it should not do with its variable or its handle, catches the error, and asks for the variable again."""
+
+    def __init__(self, misuse: Callable[[Any, Any], Any]):
+        self.misuse = misuse
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.listed = handle.getListState("total", "total long")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        told = [name_of_error(lambda: self.misuse(self.handle, self.listed)), name_of_error(lambda: list(self.listed.get()))]
+        yield pd.DataFrame({"user": [key[0]], "told": [" ".join(told)]})
+
+
+def name_of_error(action: Callable[[], Any]) -> str:
+    try:
+        action()
+    except Exception as e:
+        return type(e).__name__
+    return "fine"
+
+
+MISUSES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "a row of two numbers": (lambda handle, total: total.appendValue((1, 2)), "BrokenPipeError: [Errno 32] Broken pipe"),
+    "no rows": (lambda handle, total: total.put([]), "BrokenPipeError: [Errno 32] Broken pipe"),
+    "a timer without a time mode": (lambda handle, total: handle.registerTimer(1), "BrokenPipeError: [Errno 32] Broken pipe"),
+    "timers without a time mode": (lambda handle, total: list(handle.listTimers()), "BrokenPipeError: [Errno 32] Broken pipe"),
+    "a variable after init": (lambda handle, total: handle.getValueState("late", "n long"), "BrokenPipeError: [Errno 32] Broken pipe"),
+    "the variable once more": (lambda handle, total: handle.getListState("total", "total long"), "PySparkRuntimeError fine"),
+    "a number for a row": (lambda handle, total: total.appendValue(3), "TypeError fine"),
+    "a text for a time": (lambda handle, total: handle.registerTimer("soon"), "TypeError fine"),
+    "a truth for a time to live": (lambda handle, total: handle.getValueState("late", "n long", True), "TypeError fine"),
+    "no name for a variable": (lambda handle, total: handle.getValueState(None, "n long"), "TypeError fine"),
+}
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_a_processor_that_catches_what_went_wrong(spark: SparkSession, mini: MiniSparkSession, tmp_path: Path, misuse: str):
+    """An error of the JVM ends its conversation with the processor; what Python refuses has never been sent."""
+    pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/0.json").write_text('{"user": "ann"}\n')
+    action, outcome = MISUSES[misuse]
+
+    def run(session: Any) -> str:
+        users = session.readStream.schema("user string").json(f"{tmp_path}/in").groupBy("user")
+        told = users.transformWithStateInPandas(Misuses(action), "user string, told string", "update", "none")
+        query = told.writeStream.outputMode("update").format("memory").queryName(type(session).__name__).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as e:
+            return str(e)
+        return str(session.table(type(session).__name__).collect())
+
+    with confs_set(spark, {PROVIDER: ROCKS_DB}):
+        for session in (spark, mini):
+            assert outcome in run(session)
+
+
+def test_the_names_of_the_metrics(spark: SparkSession, tmp_path: Path):
+    """Of those that are not the store's; Spark's operator for Python has two times that it never measures."""
+    pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
+    found = side_by_side(
+        spark, in_pandas, [['{"user": "ann"}']], output_mode="update", confs={PROVIDER: ROCKS_DB}, directory=str(tmp_path), progress=False
+    )
+    theirs, ours = (
+        {name: n for name, n in run.batches[0].progress["stateOperators"][0]["customMetrics"].items() if not name.startswith(("rocksdb", "Snapshot"))}
+        for run in (found.spark, found.model)
+    )
+    assert ours == theirs and {name for name in theirs if name.endswith("Ms")} == {"initialStateProcessingTimeMs", "timerProcessingTimeMs"}

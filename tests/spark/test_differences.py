@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
 import shutil
+import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from py4j.clientserver import ClientServerConnection
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -339,6 +343,28 @@ def test_a_foreach_batch_function_that_ignores_a_stop(engines: Engines) -> None:
         return [path.name for path in (folder / "checkpoint/commits").glob("0")]
 
     assert on_both(engines, committed) == {"spark": ["0"], "model": []}
+
+
+def test_a_foreach_batch_function_that_exits(engines: Engines) -> None:
+    def connections() -> dict[int, ClientServerConnection]:
+        """Those by which the JVM calls Python."""
+        found = [one for one in gc.get_objects() if isinstance(one, ClientServerConnection)]
+        return {id(one): one for one in found if not one.initiated_from_client}
+
+    def failed(session: Any, folder: Path) -> bool | str:
+        before = connections()
+        query = text(session, folder).writeStream.foreachBatch(lambda df, batch_id: sys.exit("enough")).trigger(once=True).start()
+        try:
+            return bool(query.awaitTermination(3))
+        except StreamingQueryException as e:
+            return "FOREACH_BATCH_USER_FUNCTION_ERROR" in str(e) and "SystemExit: enough" in str(e) and "failed"
+        finally:
+            for connection in [one for number, one in connections().items() if number not in before]:
+                connection.socket.shutdown(socket.SHUT_RDWR)  # Spark's query waits for its answer
+            with suppress(StreamingQueryException):
+                query.awaitTermination()
+
+    assert on_both(engines, failed) == {"spark": False, "model": "failed"}
 
 
 def test_a_common_table_expression_joined_with_itself_is_read_once(engines: Engines) -> None:

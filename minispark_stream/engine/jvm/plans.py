@@ -176,16 +176,17 @@ def no_rows(session: SparkSession, attributes: JavaObject) -> JavaObject:
 
 
 def leaf_over(
-    session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool, in_one_partition: bool = False,
+    session: SparkSession, rdd: JavaObject, attributes: JavaObject, streaming: bool, partitioning: JavaObject = None,
     statistics: JavaObject = None,
 ) -> JavaObject:
     """A relation over an RDD of Spark's internal rows, under the very same `attributes` (a Scala Seq).
 
-    Rows that are known to be `in_one_partition` are not shuffled again to be sorted or counted. Without `statistics`, Spark
-    takes the size that it assumes for any relation of unknown size.
+    Rows whose `partitioning` is known are not shuffled again where Spark needs just this. Without `statistics`, Spark takes the
+    size that it assumes for any relation of unknown size.
     """
-    none, unknown = scala.none(session), scala.java_class(session, "UnknownPartitioning")
-    partitioning = scala.companion(session, "SinglePartition") if in_one_partition else unknown(0)
+    none = scala.none(session)
+    if partitioning is None:
+        partitioning = scala.java_class(session, "UnknownPartitioning")(0)
     return scala.call(
         scala.java_class(session, "LogicalRDD"), output=attributes, rdd=rdd,
         outputPartitioning=partitioning, outputOrdering=scala.seq(session, []), isStreaming=streaming, stream=none,

@@ -39,9 +39,9 @@ class SparkQuery(NamedTuple):
     sink: str = ""
 
 
-def refuse_id(session: SparkSession, query_id: Any) -> NoReturn:
-    """Raises what py4j or Java says of an id that is no text."""
-    raise AssertionError(session._jsparkSession.streams().get(query_id))
+def refuse(session: SparkSession, method: str, argument: Any) -> NoReturn:
+    """Raises what py4j says if `method` is called with an argument of a wrong type, or Spark of an id that is None."""
+    raise AssertionError(getattr(session._jsparkSession.streams(), method)(argument))
 
 
 def look_at(query: StreamingQuery) -> SparkQuery:

@@ -107,9 +107,9 @@ class BatchContext:
         """
         return physical.scan(self.session, self._rdd(rows, of_inputs=True), rows.output())
 
-    def leaf(self, rows: JavaObject, in_one_partition: bool = False, of_inputs: bool = False) -> JavaObject:
+    def leaf(self, rows: JavaObject, partitioning: JavaObject = None, of_inputs: bool = False) -> JavaObject:
         """(1) The rows of a physical plan as a leaf of the batch's plan; mostly a task has emitted them (else: `of_inputs`)."""
-        return plans.leaf_over(self.session, self._rdd(rows, of_inputs), rows.output(), False, in_one_partition)
+        return plans.leaf_over(self.session, self._rdd(rows, of_inputs), rows.output(), False, partitioning)
 
     def answer(self, plan: JavaObject) -> JavaObject:
         """The rows of the whole batch as an RDD. `plan` is the part of its plan above the operators, which are leaves in it."""

@@ -180,4 +180,8 @@ class MicroBatchExecution(StreamExecution):
             print(f"== Parsed Logical Plan ==\n{self.plan_text}")  # in Spark, this one has been analysed, too
             print(f"== Analyzed Logical Plan ==\n{self.plan_text}")
             print(f"== Optimized Logical Plan ==\n{execution.template.text}")
-        print(f"== Physical Plan ==\n{execution.explain()}")
+        plan = execution.explain()
+        if (writer := self.sink.writer) is not None:
+            write = f"MicroBatchWrite[epoch: {execution.batch.batch_id}, writer: {writer}]"
+            plan = f"WriteToDataSourceV2 {write}\n+- " + plan.replace("\n", "\n   ")
+        print(f"== Physical Plan ==\n{plan}")

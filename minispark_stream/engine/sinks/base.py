@@ -80,6 +80,7 @@ class Sink(ABC):
         description: the name of the sink in progress reports.
         spark_name: `Table.name()` in Spark, where a refusal says it.
         supports_continuous: whether it has a `streaming_write`.
+        writer: what Spark's plan of a batch says of who writes it; None for a V1 sink, which is not in the plan.
         is_v1: whether it is a V1 sink in Spark, which can only write batches.
         calls_function: whether a user's function receives the batch. The function may join it, for which Spark must know its
             size, and it may leave rows unread, so the engine checks that all partitions of the state were written.
@@ -88,6 +89,7 @@ class Sink(ABC):
 
     description: str
     supports_continuous = False
+    writer: str | None = None
     is_v1 = False
     calls_function = False
     written: Mapping[str, Any] | None = None

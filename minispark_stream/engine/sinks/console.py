@@ -53,8 +53,18 @@ class ConsoleSink(Sink):
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
         self._options = case_insensitive(session, options)
 
+    @property
+    def _shown(self) -> tuple[int, bool]:
+        """How many rows are shown, and whether their cells are cut."""
+        return self._options.getInt("numRows", 20), self._options.getBoolean("truncate", True)
+
+    @property
+    def writer(self) -> str:  # type: ignore[override]
+        num_rows, truncate = self._shown
+        return f"ConsoleWriter[numRows={num_rows}, truncate={str(truncate).lower()}]"
+
     def add_batch(self, batch_id: int, data: DataFrame) -> int:
-        num_rows, truncate = self._options.getInt("numRows", 20), self._options.getBoolean("truncate", True)
+        num_rows, truncate = self._shown
         # All rows are collected: to print the first ones would not run every partition, and each must write its state.
         rows = plans.collect_rows(data)
         local = plans.local_frame(data.sparkSession, plans.analyzed(data).output(), rows)

@@ -30,6 +30,7 @@ from urllib.parse import unquote
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
 
 from minispark_stream.engine.checkpointing.compactible_file_stream_log import CompactionConf
 from minispark_stream.engine.checkpointing.file_stream_sink_log import FOLDER, FileStreamSinkLog
@@ -111,7 +112,12 @@ def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[Any
 
     Raises:
         AnalysisException: the DataFrame does not have such a column.
+        Py4JJavaError: a name is no text.
     """
+    names = list(names)
+    if not all(isinstance(name, str) for name in names):
+        writer = DataStreamWriter(df)
+        (writer.partitionBy if kind == "Partition" else writer.clusterBy)(names).start("never")  # Spark's own writer raises
     case_sensitive = sessions.flag(session, "spark.sql.caseSensitive")
 
     def same(a: str, b: Any) -> bool:

@@ -45,6 +45,7 @@ class ForeachSink(Sink):
     """`write` is the function that `_construct_foreach_function` made of the user's function or object."""
 
     description = "ForeachWriterTable"
+    writer = "ForeachWrite"
     supports_continuous = True
 
     def __init__(self, write: PartitionWriter):

@@ -10,9 +10,11 @@ must be read, because a partition that is not read does not write the next versi
 Differs from Spark: the DataFrame has no sort order or partitioning that Spark knows of, because these do not get through the
 Python tasks. So a batch that is grouped once more by the keys of its state is shuffled once more, and a batch that is sorted by
 a key of an aggregation can be cached; in Spark 4.3.0, its sort order names a column that the batch does not have, and using the
-cache ends the query with a NoSuchElementException.
+cache ends the query with a NoSuchElementException. If the function raises what is no Exception, as `sys.exit()` does, the query
+fails; Spark waits for the function for ever, and so does `stop()`.
 Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_partitioning,
-tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_key_can_be_cached.
+tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_key_can_be_cached,
+tests/spark/test_differences.py::test_a_foreach_batch_function_that_exits.
 """
 
 from __future__ import annotations
@@ -57,5 +59,5 @@ class ForeachBatchSink(Sink):
     def add_batch(self, batch_id: int, data: DataFrame) -> None:
         try:
             self.function(data, batch_id)
-        except Exception as e:
+        except BaseException as e:
             raise ForeachBatchUserFunctionError(e) from e

@@ -41,6 +41,7 @@ class MemorySink(Sink):
     """
 
     description = "MemorySink"
+    writer = "MemoryStreamingWrite"
     supports_continuous = True
 
     def __init__(self, session: SparkSession, name: str | None, schema: StructType, output_mode: str):

@@ -19,6 +19,7 @@ from minispark_stream.engine.sinks.base import Sink, StreamingWrite
 
 class NoopSink(Sink):
     description = "NoopTable"
+    writer = "NoopStreamingWrite"
     supports_continuous = True
 
     def add_batch(self, batch_id: int, data: DataFrame) -> int:

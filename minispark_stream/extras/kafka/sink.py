@@ -48,6 +48,7 @@ class KafkaSink(Sink):
     """
 
     supports_continuous = True
+    writer = "KafkaStreamingWrite"
 
     def __init__(self, session: SparkSession, options: Mapping[str, str]):
         short_name(session, "kafka")  # without the connector, there is no such data source

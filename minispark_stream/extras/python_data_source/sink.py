@@ -70,6 +70,8 @@ class PythonDataSourceSink(Sink):
         schema: the schema of the rows.
     """
 
+    writer = "PythonStreamingWrite"
+
     def __init__(
         self, session: SparkSession, source: type[DataSource], options: Mapping[str, str], schema: StructType, output_mode: str
     ):

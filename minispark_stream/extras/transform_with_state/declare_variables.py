@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
 from pyspark.sql.types import StructType
 
+from minispark_stream.extras.transform_with_state.keyed_families import number_of, text_of
 from minispark_stream.extras.transform_with_state.transform_with_state_task import load_processor
 
 
@@ -62,5 +63,6 @@ class DeclaringHandle(StatefulProcessorHandle):
         pass
 
     def _add(self, kind: str, name: str, schemas: list[StructType | str], ttl_ms: int | None) -> None:
+        name, ttl_ms = text_of(name), None if ttl_ms is None else number_of(ttl_ms)
         texts = [(True, s) if isinstance(s, str) else (False, s.json()) for s in schemas]
         self.declared.append((kind, name, texts, ttl_ms))

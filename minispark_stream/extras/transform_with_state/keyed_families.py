@@ -9,6 +9,8 @@ Models: ImplicitGroupingKeyTracker and StateTypesEncoder (About state; SIGMOD'18
 3. `updated` and `removed` count, for the progress report, what the state variables put and remove.
 4. What is appended to a list waits until the implicit key changes or the list is read, because a list that grows is written as
    a whole.
+5. In Spark, the JVM does what the processor asks for, over a socket. If it fails, it answers with the error, and closes the
+   socket: a processor that catches the error gets a BrokenPipeError from then on, and so does the task.
 
     set_implicit_key(("ann",)); total.update((3,))      total: 00 row of ann -> 00 row of 3
 
@@ -17,10 +19,14 @@ Differs from Spark: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import errno
+import operator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql.streaming import stateful_processor_api_client
 from pyspark.sql.types import StructType
 
@@ -30,6 +36,25 @@ from minispark_stream.engine.operators.groups.group_state_rows import NO_TIMESTA
 from minispark_stream.extras.transform_with_state.column_families import ColumnFamilies
 
 _BEFORE_STRUCT = 16  # bytes of a row whose first field is a struct, if it is the only one
+
+
+def text_of(value: Any) -> str:
+    """A text, as a message to Spark's JVM takes it. Raises TypeError or UnicodeDecodeError if it does not take the value."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise TypeError("bad argument type for built-in operation")
+    return value
+
+
+def number_of(value: Any) -> int:
+    """A number, as a message to Spark's JVM takes it. Raises TypeError or ValueError if it does not take the value."""
+    if isinstance(value, bool):
+        raise TypeError("Expected an int, got a boolean.")
+    number = operator.index(value)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"Value out of range: {number}")
+    return number
 
 
 class TupleRows:
@@ -73,9 +98,31 @@ class KeyedFamilies:
         self.keys = TupleRows(keys)
         self.updated = self.removed = 0  # (3)
         self._waiting: list[Callable[[], None]] = []  # (4)
+        self._is_closed = False
         self._key: bytes | None = None
 
+    def check_open(self) -> None:
+        """Raises BrokenPipeError: an earlier request has failed."""
+        if self._is_closed:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    @contextmanager
+    def request(self, doing: str) -> Iterator[None]:  # (5)
+        """What the JVM does in Spark; `doing` says in Spark's words what that is.
+
+        Raises:
+            PySparkRuntimeError: it has failed.
+            BrokenPipeError: an earlier request has failed.
+        """
+        self.check_open()
+        try:
+            yield
+        except PySparkException as error:
+            self._is_closed = True
+            raise PySparkRuntimeError(f"Error {doing}: {error}") from error
+
     def set_implicit_key(self, key: Iterable[Any] | None) -> None:  # (1)
+        self.check_open()
         self.write_what_waits()
         self._key = None if key is None else self.keys.encode(key)
 

@@ -46,6 +46,7 @@ class ListVariable(Variable, ListState):
         return bool(self._live())
 
     def get(self) -> Iterator[tuple[Any, ...]]:
+        self._keyed.check_open()
         if not self.is_deleted:
             yield from map(tuple, self.rows.decode(self._live()))
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any
 
-from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
 from minispark_stream.engine.checkpointing.unsafe_row import binary_fields, binary_row
@@ -45,10 +45,7 @@ def long_of(row: bytes) -> int:
 
 
 def action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A method whose errors are PySparkRuntimeErrors that say what was being done, in Spark's `words`.
-
-    In Spark, the JVM does what a variable is asked to do, and this is the error of the worker that asked for it.
-    """
+    """A method that is a request (KeyedFamilies.request); `words` say in Spark's words what is done."""
 
     def checked(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
@@ -56,10 +53,8 @@ def action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             doing = words.format(kind=self.kind_in_errors)
             if self.is_deleted:
                 raise PySparkRuntimeError(f"Error {doing}: {self.kind} state {self.name} is not initialized.")
-            try:
+            with self._keyed.request(doing):
                 return method(self, *arguments, **named)
-            except PySparkException as error:
-                raise PySparkRuntimeError(f"Error {doing}: {error}") from error
 
         return call
 
@@ -235,6 +230,7 @@ class MapVariable(Variable, MapState):
 
     def _all_live(self) -> Iterator[tuple[bytes, Any]]:
         """The rows of the user's keys, with their values."""
+        self._keyed.check_open()
         if self.is_deleted:
             return
         keys = [self.key_of(binary_row(self._keyed.implicit_key, user_key)) for user_key in self._user_keys()]

@@ -20,8 +20,9 @@ Differs from Spark: nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeVar
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
@@ -32,7 +33,7 @@ from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.extras.rocksdb.key_encoding import at_time, two_rows
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
 from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
-from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, TupleRows
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, TupleRows, number_of, text_of
 from minispark_stream.extras.transform_with_state.list_variable import ListVariable
 from minispark_stream.extras.transform_with_state.state_variables import (
     VOID,
@@ -44,6 +45,7 @@ from minispark_stream.extras.transform_with_state.state_variables import (
 )
 
 PROCESSING_TIME, EVENT_TIME, NO_TIME = "ProcessingTime", "EventTime", "NoTime"
+V = TypeVar("V", bound=Variable)
 TIMERS = {PROCESSING_TIME: f"{INTERNAL}procTimers", EVENT_TIME: f"{INTERNAL}eventTimers"}
 
 
@@ -68,36 +70,49 @@ class Handle(StatefulProcessorHandle):
     # -- (1) variables -----------------------------------------------------------------------------------------
 
     def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ValueState:
-        rows = TupleRows(self._parsed(schema), self._ttl("value", stateName, ttlDurationMs))
-        return self._declare(ValueVariable(self.keyed, stateName, rows))
+        def make(name: str, ttl_ms: int) -> ValueVariable:
+            return ValueVariable(self.keyed, name, TupleRows(self._parsed(schema), ttl_ms))
+
+        return self._declare(ValueVariable, stateName, ttlDurationMs, make)
 
     def getListState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> ListState:
-        rows = TupleRows(self._parsed(schema), self._ttl("list", stateName, ttlDurationMs))
-        return self._declare(ListVariable(self.keyed, stateName, rows))
+        def make(name: str, ttl_ms: int) -> ListVariable:
+            return ListVariable(self.keyed, name, TupleRows(self._parsed(schema), ttl_ms))
+
+        return self._declare(ListVariable, stateName, ttlDurationMs, make)
 
     def getMapState(
         self, stateName: str, userKeySchema: StructType | str, valueSchema: StructType | str, ttlDurationMs: int | None = None
     ) -> MapState:
-        rows = TupleRows(self._parsed(valueSchema), self._ttl("map", stateName, ttlDurationMs))
-        return self._declare(MapVariable(self.keyed, stateName, rows, TupleRows(self._parsed(userKeySchema))))
+        def make(name: str, ttl_ms: int) -> MapVariable:
+            rows, keys = TupleRows(self._parsed(valueSchema), ttl_ms), TupleRows(self._parsed(userKeySchema))
+            return MapVariable(self.keyed, name, rows, keys)
+
+        return self._declare(MapVariable, stateName, ttlDurationMs, make)
 
     def deleteIfExists(self, stateName: str) -> None:
-        self._verify_init("delete_if_exists")
-        variable = self.variables.pop(stateName, None)
-        self.counts["numDeletedStateVars"] += self.keyed.families.drop(stateName) or variable is not None
+        stateName = text_of(stateName)
+        with self.keyed.request("deleting state"):
+            self._verify_init("delete_if_exists")
+            variable = self.variables.pop(stateName, None)
+            self.counts["numDeletedStateVars"] += self.keyed.families.drop(stateName) or variable is not None
         if variable is not None:
             variable.is_deleted = True
 
-    def _declare(self, variable: Any) -> Any:
-        kind = variable.kind.lower()
-        self._verify_init(f"get_{kind}_state")
-        if variable.name in self.variables:
-            raise _no_variable(kind, f"{variable.kind} state {variable.name} already exists")
-        if (why := _wrong_name(variable.name)) is not None:
-            raise _no_variable(kind, why)
-        self.variables[variable.name] = variable
-        ttl = "WithTTL" if variable.rows.ttl_ms else ""
-        self.counts[f"num{variable.kind}State{ttl}Vars"] += 1
+    def _declare(self, cls: type[V], name: str, ttl_ms: int | None, make: Callable[[str, int], V]) -> V:
+        """A new variable; `make` makes it, with its time to live."""
+        name, ttl_ms = text_of(name), None if ttl_ms is None else number_of(ttl_ms)
+        kind = cls.kind.lower()
+        doing = f"initializing {kind} state"
+        if isinstance(self.variables.get(name), cls):
+            raise PySparkRuntimeError(f"Error {doing}: {cls.kind} state {name} already exists")
+        with self.keyed.request(doing):
+            self._verify_init(f"get_{kind}_state")
+            ttl_ms = self._ttl(name, ttl_ms)
+            if (why := _wrong_name(name)) is not None:
+                raise PySparkRuntimeError(why)
+            variable = self.variables[name] = make(name, ttl_ms)
+        self.counts[f"num{cls.kind}State{'WithTTL' if ttl_ms else ''}Vars"] += 1
         return variable
 
     def _parsed(self, schema: StructType | str) -> StructType:
@@ -107,18 +122,16 @@ class Handle(StatefulProcessorHandle):
             raise PySparkRuntimeError(f"init() must declare the same variables every time; the schema {schema!r} is new.")
         return self.schemas[schema]
 
-    def _ttl(self, kind: str, name: str, ttl_ms: int | None) -> int:
+    def _ttl(self, name: str, ttl_ms: int | None) -> int:
         if not ttl_ms:
             return 0
         if self.time_mode != PROCESSING_TIME:
-            raise _no_variable(
-                kind,
+            raise PySparkRuntimeError(
                 f"[STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL] Cannot use TTL for state={name} in timeMode="
                 f"{self.time_mode}, use TimeMode.ProcessingTime() instead. SQLSTATE: 42802",
             )
         if ttl_ms < 0:
-            raise _no_variable(
-                kind,
+            raise PySparkRuntimeError(
                 "[STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE] TTL duration must be greater than zero for State store "
                 f"operation=update on state={name}. SQLSTATE: 42802",
             )
@@ -143,29 +156,37 @@ class Handle(StatefulProcessorHandle):
 
     def initialize(self) -> None:
         """`init` is over."""
+        self.keyed.check_open()
         if self.time_mode != NO_TIME:
             self.keyed.families.create(by_key(self.time_mode), BY_PREFIX)
             self.keyed.families.create(by_time(self.time_mode), BY_TIME)
         self.initialized = True
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
-        self._check("register_timer")
-        (of_key, key), (of_time, timed) = self._timer(expiryTimestampMs)
-        if self.keyed.families.get(of_key, key) is None:
-            self.keyed.families.put(of_key, key, VOID)
-            self.keyed.families.put(of_time, timed, VOID)
-        self.counts["numRegisteredTimers"] += 1
+        expiryTimestampMs = _time_of(expiryTimestampMs)
+        with self.keyed.request("register timer"):
+            self._check("register_timer")
+            (of_key, key), (of_time, timed) = self._timer(expiryTimestampMs)
+            if self.keyed.families.get(of_key, key) is None:
+                self.keyed.families.put(of_key, key, VOID)
+                self.keyed.families.put(of_time, timed, VOID)
+            self.counts["numRegisteredTimers"] += 1
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:
-        self._check("delete_timer")
-        for family, key in self._timer(expiryTimestampMs):
-            self.keyed.families.remove(family, key)
-        self.counts["numDeletedTimers"] += 1
+        expiryTimestampMs = _time_of(expiryTimestampMs)
+        with self.keyed.request("deleting timer"):
+            self._check("delete_timer")
+            for family, key in self._timer(expiryTimestampMs):
+                self.keyed.families.remove(family, key)
+            self.counts["numDeletedTimers"] += 1
 
     def listTimers(self) -> Iterator[int]:
-        self._check("list_timers")
-        rows = self.keyed.families.scan(by_key(self.time_mode), binary_row(self.keyed.implicit_key))
-        return iter([long_of(row) for row in rows])
+        """The times of the timers of the implicit key; as in Spark, there are none if the request fails."""
+        rows: Iterable[bytes] = ()
+        with suppress(PySparkRuntimeError), self.keyed.request("listing timers"):
+            self._check("list_timers")
+            rows = list(self.keyed.families.scan(by_key(self.time_mode), binary_row(self.keyed.implicit_key)))
+        yield from map(long_of, rows)
 
     def expired_timers(self, at_ms: int) -> list[tuple[Row, int]]:
         """The timers that are due, of all keys: key and time."""
@@ -189,8 +210,9 @@ class Handle(StatefulProcessorHandle):
             raise PySparkRuntimeError(f"Failed to perform stateful processor operation={operation} in init(). SQLSTATE: 42802")
 
 
-def _no_variable(kind: str, why: str) -> PySparkRuntimeError:
-    return PySparkRuntimeError(f"Error initializing {kind} state: {why}")
+def _time_of(expiry_ms: int | None) -> int:
+    """The time of a timer; None is 0, as in Spark."""
+    return 0 if expiry_ms is None else number_of(expiry_ms)
 
 
 def _wrong_name(name: str) -> str | None:

@@ -135,8 +135,20 @@ class StreamingAggregation(StatefulOperator):
         restored = context.map_partitions(self.tasks, merged, restore, of_inputs=False)  # (3)
         both = physical.over(session, self.merge, restored)  # (4)
         saved = context.map_partitions(self.tasks, both, save, gathered=True, refusal=refusal)  # (5)
-        # (6) Without keys, the result is in one partition. Because Spark knows it, a sort need not run the tasks for a sample.
-        return context.leaf(physical.over(session, self.final, saved), in_one_partition=not self.keys.fields)
+        return self.evaluated(context, saved, by_key)  # (6)
+
+    def evaluated(self, context: BatchContext, saved: JavaObject, by_key: JavaObject) -> JavaObject:
+        """(6) What the functions make of the buffers that are emitted.
+
+        The rows are still in the partitions into which they were shuffled. Because Spark knows it, it does not shuffle them
+        again for a join by these keys; and if all are in one partition, a sort need not run the tasks for a sample.
+        """
+        session = context.session
+        if self.keys.fields:
+            partitioning = physical.over(session, self.final, by_key).outputPartitioning()
+        else:
+            partitioning = scala.companion(session, "SinglePartition")
+        return context.leaf(physical.over(session, self.final, saved), partitioning)
 
     def new_rows(self, context: BatchContext, child: JavaObject) -> JavaObject:
         """(1) The new rows, partially aggregated, as a physical plan."""

@@ -100,4 +100,4 @@ class SessionWindowAggregation(StreamingAggregation):
         sorted_again = physical.scan(session, restored.execute(), restored.output(), self.order)
         merged = physical.over(session, self.merge, sorted_again)  # (4)
         saved = context.map_partitions(self.tasks, merged, save, gathered=True)  # (5)
-        return context.leaf(physical.over(session, self.final, saved))  # (6)
+        return self.evaluated(context, saved, by_key)  # (6)
