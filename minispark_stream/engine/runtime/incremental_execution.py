@@ -59,7 +59,7 @@ class IncrementalExecution:
         self._session = batch.session
         self._optimized_data: dict[int, JavaObject] = {}
         self._may_be_read_again = False  # by a function of the user; any other sink reads it once
-        plan = fold(template.root, self._plan)
+        plan = fold(template.root, self._sized_plan if template.reads_tables else self._plan)
         self.rows = plan.rdd() if isinstance(template.root, StatefulOperator) else batch.answer(plan)
 
     def _plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
@@ -72,6 +72,15 @@ class IncrementalExecution:
                 return plans.with_children(self._session, node.plan, children)
             case operator:  # (2)
                 return operator.plan_batch(self.batch, children)
+
+    def _sized_plan(self, node: Node, children: list[JavaObject]) -> JavaObject:
+        """`_plan`; the rows of an operator have the size by which Spark decides how they are joined with a table."""
+        rows = self._plan(node, children)
+        if not isinstance(node, StatefulOperator):
+            return rows
+        size = plans.with_children(self._session, node.plan, children).stats()
+        partitioning = rows.outputPartitioning()
+        return plans.leaf_over(self._session, rows.rdd(), rows.output(), False, partitioning, statistics=size)
 
     def _new_rows(self, leaf: SourceLeaf) -> JavaObject:
         """The plan of a source's new rows, which is the same for all its leaves."""

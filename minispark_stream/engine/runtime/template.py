@@ -86,6 +86,11 @@ class Template:
     schema: JavaObject
 
     @cached_property
+    def reads_tables(self) -> bool:
+        """Whether a part of the plan is no stream."""
+        return fold(self.root, lambda node, below: isinstance(node, Static) or any(below))
+
+    @cached_property
     def text(self) -> str:
         """The optimised plan, as Spark prints it."""
         return described(self.session, self.optimized)
