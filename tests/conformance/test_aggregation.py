@@ -111,3 +111,17 @@ def test_an_aggregate_of_all_rows_has_a_row_in_every_batch(compare: Compare, mod
     comparison = compare(query, [[], [], some, [], some], output_mode=mode, restart_after=(0, 2))
     assert {len(b.rows) for b in comparison.spark.batches} == {1}
     assert list(comparison.spark.batches[0].rows) == [(0, None, None, None, None, [])]
+
+
+@pytest.mark.parametrize(("how", "hint"), [("left", "merge"), ("left", "broadcast"), ("inner", "merge"), ("inner", None)])
+def test_a_sort_takes_a_sample_of_counts_that_are_joined_with_a_table(compare: Compare, how: str, hint: str | None) -> None:
+    """So the counts are computed twice, unless the join has shuffled or broadcast them first."""
+
+    def query(session: Any, input_dir: str) -> Any:
+        table = session.createDataFrame([("a", 1), ("b", 2), ("c", 3)], "k string, v int")
+        counts = read_random(session, input_dir).groupBy("k").count()
+        return counts.join(table if hint is None else table.hint(hint), "k", how).orderBy("count", "k")
+
+    comparison = compare(query, FEED[:2], output_mode="complete")
+    [state] = comparison.model.batches[0].progress["stateOperators"]
+    assert state["numStateStoreInstances"] == (2 if hint is None else 4)
