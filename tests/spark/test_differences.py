@@ -345,6 +345,7 @@ def test_a_foreach_batch_function_that_ignores_a_stop(engines: Engines) -> None:
     assert on_both(engines, committed) == {"spark": ["0"], "model": []}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # Spark's side is a thread that exits
 def test_a_foreach_batch_function_that_exits(engines: Engines) -> None:
     def connections() -> dict[int, ClientServerConnection]:
         """Those by which the JVM calls Python."""
