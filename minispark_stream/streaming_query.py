@@ -21,7 +21,6 @@ from pyspark.errors import IllegalArgumentException, PySparkValueError, Streamin
 from pyspark.sql.streaming import StreamingQuery as SparkStreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from minispark_stream.engine.jvm.queries import refuse
 from minispark_stream.engine.runtime.stream_execution import StreamExecution
 from minispark_stream.engine.runtime.trigger_executor import ProcessingTimeTrigger, RealTimeTrigger
 
@@ -137,9 +136,6 @@ class StreamingQuery(SparkStreamingQuery):
 
     def explain(self, extended: bool = False) -> None:
         """Print the physical plan of the last batch, or of the continuous job; if `extended`, the logical plans first."""
-        asked: Any = extended
-        if not isinstance(asked, bool):
-            refuse(self._execution.session, "explainInternal", asked)
         self._execution.explain(extended)
 
     def _raise_failure(self) -> None:

@@ -97,4 +97,4 @@ class StreamingQueryListenerBus:
 def _check_listener(listener: Any) -> None:
     """Raises AttributeError, as PySpark does, if the argument is not a listener."""
     if not isinstance(listener, StreamingQueryListener):
-        listener._jlistener  # noqa: B018 - raises
+        getattr(listener, "_jlistener")  # noqa: B009 - raises

@@ -25,10 +25,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from minispark_stream.engine.checkpointing.metadata_log import is_true
 from minispark_stream.engine.checkpointing.offset_seq_log import RELEVANT_CONFS, OffsetSeqMetadata
 from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.queries import refuse
 from minispark_stream.engine.observer import step
 from minispark_stream.engine.operators.join.symmetric_hash_join import STATE_FORMAT as JOIN_STATE_FORMAT
 from minispark_stream.engine.operators.join.symmetric_hash_join import confs_of_new_join
@@ -171,7 +173,9 @@ class MicroBatchExecution(StreamExecution):
         if last_ms is not None:
             self.announce("idle", id=self.id, runId=self.run_id, timestamp=iso_time(self.reporter.trigger_start_ms))
 
-    def explain(self, extended: bool) -> None:
+    def explain(self, extended: Any) -> None:
+        if not isinstance(extended, bool):
+            refuse(self.session, "explainInternal", extended)
         execution = self.context.execution or (self.context.previous and self.context.previous.execution)
         if not execution:
             print("No physical plan. Waiting for data.")
