@@ -227,12 +227,10 @@ def test_a_processor_that_catches_what_went_wrong(spark: SparkSession, mini: Min
             assert outcome in run(session)
 
 
-def test_the_names_of_the_metrics(spark: SparkSession, tmp_path: Path):
+def test_the_names_of_the_metrics(compare: Compare):
     """Of those that are not the store's; Spark's operator for Python has two times that it never measures."""
     pytest.importorskip("google.protobuf", reason="Spark's own workers for transformWithState want it")
-    found = side_by_side(
-        spark, in_pandas, [['{"user": "ann"}']], output_mode="update", confs={PROVIDER: ROCKS_DB}, directory=str(tmp_path), progress=False
-    )
+    found = compare(in_pandas, [['{"user": "ann"}']], output_mode="update", confs={PROVIDER: ROCKS_DB})
     theirs, ours = (
         {name: n for name, n in run.batches[0].progress["stateOperators"][0]["customMetrics"].items() if not name.startswith(("rocksdb", "Snapshot"))}
         for run in (found.spark, found.model)
