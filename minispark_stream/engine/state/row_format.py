@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from minispark_stream.engine.checkpointing.spark_types import StructType
 from minispark_stream.engine.checkpointing.unsafe_row.codec import UnsafeRowCodec
-from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
+from minispark_stream.engine.checkpointing.unsafe_row.columns import null_bytes
 from minispark_stream.engine.checkpointing.unsafe_row.values import BigDecimal, Fixed, Null
 from minispark_stream.engine.state.state_store import StateStoreId, state_error
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 
 from minispark_stream.engine.checkpointing.spark_types import StructType, stored_type
-from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
+from minispark_stream.engine.checkpointing.unsafe_row.columns import null_bytes
 
 SEED = 42
 _32_BITS = 0xFFFFFFFF

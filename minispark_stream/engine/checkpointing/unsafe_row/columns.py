@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from minispark_stream.engine.checkpointing.budget import BYTES_PER_VALUE, Budget
 from minispark_stream.engine.checkpointing.unsafe_row.rows import MOST_ROOM, pieces
-from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
 
 Ints: TypeAlias = np.ndarray  # of int64
+Count = TypeVar("Count", int, np.ndarray)
 Mask: TypeAlias = np.ndarray | None  # of bool: which values are not null; None if none of them is
 _FIRST_BYTES = np.tri(8, dtype=np.bool_)  # row n marks the first n + 1 bytes of a word
 
@@ -126,6 +126,11 @@ def list_offsets(counts: Ints) -> pa.Buffer:
 
 def pad8(sizes: Ints) -> Ints:
     return (sizes + 7) & -8
+
+
+def null_bytes(fields: Count) -> Count:
+    """How many bytes the null bits of a row of so many fields have; of an array, those of each number in it."""
+    return (fields + 63) // 64 * 8
 
 
 def header(counts: Ints) -> Ints:

@@ -30,11 +30,11 @@ from minispark_stream.engine.checkpointing.unsafe_row.columns import (
     header,
     int64,
     list_offsets,
+    null_bytes,
     numbered,
     one_chunk,
     pad8,
 )
-from minispark_stream.engine.checkpointing.unsafe_row.single_row import null_bytes
 from minispark_stream.engine.checkpointing.unsafe_row.values import (
     BigDecimal,
     Boolean,

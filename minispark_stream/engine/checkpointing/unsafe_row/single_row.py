@@ -19,25 +19,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from minispark_stream.engine.checkpointing.unsafe_row.columns import null_bytes
 from minispark_stream.engine.checkpointing.unsafe_row.rows import Rows
 
 _LONG = struct.Struct("<q")
 
-Count = TypeVar("Count", int, np.ndarray)
-
-
-def null_bytes(fields: Count) -> Count:
-    """(1) How many bytes the null bits of a row of so many fields have; of an array, those of each number in it."""
-    return (fields + 63) // 64 * 8
-
 
 class FixedField:
-    """Field number `field` of rows with `of` fields. Its methods do not touch the null bits."""
+    """(1) Field number `field` of rows with `of` fields. Its methods do not touch the null bits."""
 
     def __init__(self, field: int, of: int):
         self._at = null_bytes(of) + 8 * field
