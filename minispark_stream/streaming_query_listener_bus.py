@@ -97,4 +97,5 @@ class StreamingQueryListenerBus:
 def _check_listener(listener: Any) -> None:
     """Raises AttributeError, as PySpark does, if the argument is not a listener."""
     if not isinstance(listener, StreamingQueryListener):
-        getattr(listener, "_jlistener")  # noqa: B009 - raises
+        kind = type(listener._jlistener)  # which the class of a listener has, as a property: py4j refuses it
+        raise AttributeError(f"'{kind.__name__}' object has no attribute '_get_object_id'")

@@ -179,6 +179,7 @@ SESSION: dict[str, Snippet] = {
     "table": lambda s, d: (s.range(3).createOrReplaceTempView("three"), s.table(tableName="three").count())[1],
     "table of a number": lambda s, d: s.table(3),
     "a number as a listener": lambda s, d: s.streams.addListener(3),
+    "the class of a listener": lambda s, d: s.streams.addListener(Listener),
     "a number as a listener to be removed": lambda s, d: s.streams.removeListener(3),
     "a UUID or a number as an id": lambda s, d: [outcome(lambda *_: s.streams.get(one), s, d)[0] for one in (uuid.uuid4(), 17)],  # noqa: B023
     "an unknown id": lambda s, d: s.streams.get("00000000-0000-0000-0000-000000000000"),
