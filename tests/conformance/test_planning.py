@@ -263,7 +263,7 @@ def test_the_plan_begins_with_what_writes_the_rows(
 ) -> None:
     """The same line, but for the package and the id of the writer, which the model does not have."""
     plans = []
-    for engine, session in (("spark", spark), ("model", mini)):
+    for engine, session in (("spark", spark), ("model", mini), ("shown", MiniSparkSession(spark, trace="rows"))):
         (tmp_path / engine / "in").mkdir(parents=True)
         (tmp_path / engine / "in" / "a.txt").write_text("a\n")
         writer = WRITERS[sink](session.readStream.text(f"{tmp_path}/{engine}/in").writeStream).trigger(availableNow=True)
@@ -274,6 +274,6 @@ def test_the_plan_begins_with_what_writes_the_rows(
         _, first, second, *_ = capsys.readouterr().out.splitlines()
         plans.append((re.sub(r"writer: (?:\w+\.)*([\w\[]+)(?:\$+anon\$\d+)?(?:@\w+)?", r"writer: \1", first), second[:11]))
     if sink in ("foreachBatch", "files"):
-        assert [first[:8] for first, _ in plans] == ["FileScan", "FileScan"]
+        assert [first[:8] for first, _ in plans[:2]] == ["FileScan", "FileScan"]
     else:
-        assert plans[0] == plans[1] and plans[0][1] == "+- FileScan"
+        assert plans[0] == plans[1] and plans[0][1] == "+- FileScan" and plans[2][0] == plans[0][0]

@@ -53,6 +53,10 @@ class PreviewSink(Sink):
         self.shown: dict[str, Any] = {}
         self.ran_ms = (0.0, 0.0)
 
+    @property
+    def writer(self) -> str | None:  # type: ignore[override]
+        return self._sink.writer
+
     def add_batch(self, batch_id: int, data: DataFrame) -> int | None:
         cache = plans.cache(data)
         rows = plans.of_rows(data.sparkSession, cache)
