@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
@@ -34,6 +34,7 @@ from pyspark.sql.streaming import DataStreamWriter as SparkDataStreamWriter
 from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import builders, scala, sessions
 from minispark_stream.engine.jvm.errors import analysis_error
+from minispark_stream.engine.jvm.queries import refuse
 from minispark_stream.engine.plan.name_streaming_sources import named
 from minispark_stream.engine.plan.streaming_relation import model_session_of, streaming_dataframe
 from minispark_stream.engine.runtime.real_time_mode import check_confs as check_confs_of_real_time
@@ -64,19 +65,15 @@ class _Recorder:  # (1)
         default = session.conf.get("spark.sql.sources.default")
         self.state: dict[str, Any] = {"options": {}, "spelling": {}, "format": default, **state}
 
-    def refuse(self, method: str, *arguments: Any) -> NoReturn:
-        """Raises what py4j says of arguments for which Java's builders have no method."""
-        raise AssertionError(getattr(SparkDataStreamReader(self.session)._jreader, method)(*arguments))
-
     def option(self, key: str, value: str | None) -> _Recorder:
         if not isinstance(key, str):
-            self.refuse("option", key, value)
+            refuse(self.session, "readStream", "option", key, value)
         self.state["options"][key.lower()], self.state["spelling"][key.lower()] = value, key
         return self
 
     def format(self, source: str | None) -> _Recorder:
         if not isinstance(source, str | None):
-            self.refuse("format", source)
+            refuse(self.session, "readStream", "format", source)
         self.state["format"] = source
         return self
 
@@ -90,7 +87,7 @@ class _Recorder:  # (1)
         if path is None:
             return options
         if not isinstance(path, str):
-            self.refuse(method, path)
+            refuse(self.session, "readStream", method, path)
         legacy = "spark.sql.legacy.pathOptionBehavior.enabled"
         if "path" in options and not sessions.flag(self.session, legacy):
             raise analysis_error(self.session, "_LEGACY_ERROR_TEMP_1188", method=method, config=legacy)

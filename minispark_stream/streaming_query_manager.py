@@ -96,7 +96,7 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""
         asked: Any = id
         if not isinstance(asked, str):
-            refuse(self._session, "get", asked)
+            refuse(self._session, "streams", "get", asked)
         known = _uuid(id)
         return next((query for query in self.active if query.id == known), None)
 

@@ -3,7 +3,8 @@
     PYTHONPATH=. .venv/bin/python -m tests.way [--show]
 
 Four queries read two rows: a windowed count, a deduplication, a limit and a filter. A single core means a single worker, which has
-every partition's state in memory in the second batch. The shortest of three runs after a first one counts. `--show` lists the files with the number of lines that ran. tests/spark/test_way.py says how long the way may be.
+every partition's state in memory in the second batch. The shortest of three runs after a first one counts. `--show` lists the
+files with the number of lines that ran. tests/spark/test_way.py says how long the way may be.
 """
 
 from __future__ import annotations

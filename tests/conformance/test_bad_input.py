@@ -83,14 +83,11 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "another format that is no text": lambda w: w.start(format=["noop"]),
     "an output mode that is no text": lambda w: w.outputMode(3),
     "a name that is no text": lambda w: w.queryName(3),
-    "an option whose name is no text": lambda w: w.option(3, "x"),
     "an option without a name": lambda w: w.option(None, "x"),
     "an interval that is no text": lambda w: w.trigger(processingTime=3),
-    "a path that is no text": lambda w: w.format("parquet").start(3),
     "a table that is no text": lambda w: w.toTable(3),
     "a table that is None": lambda w: w.toTable(None),
     "a partition column that is no text": lambda w: w.partitionBy(3).format("parquet").start("/tmp/never-written"),
-    "a partition column that is None": lambda w: w.partitionBy(None).format("parquet").start("/tmp/never-written"),
     "foreach of no function": lambda w: w.foreach(17),
 }
 
@@ -170,7 +167,6 @@ def test_a_query_is_looked_for_by_what_may_be_no_id(engines: Engines, text: str)
 
 
 ASKED: dict[str, Callable[[Any, Any], Any]] = {
-    "a query whose id is None": lambda s, q: s.streams.get(None),
     "a query whose id is no text": lambda s, q: s.streams.get(3),
     "an explanation of None": lambda s, q: q.explain(None),
     "an explanation of a text": lambda s, q: q.explain("extended"),

@@ -39,9 +39,12 @@ class SparkQuery(NamedTuple):
     sink: str = ""
 
 
-def refuse(session: SparkSession, method: str, argument: Any) -> NoReturn:
-    """Raises what py4j says if `method` is called with an argument of a wrong type, or Spark of an id that is None."""
-    raise AssertionError(getattr(session._jsparkSession.streams(), method)(argument))
+def refuse(session: SparkSession, part: str, method: str, *arguments: Any) -> NoReturn:
+    """Raises what py4j says of arguments for which a Java object has no method, or Spark of one that is None.
+
+    `part` of the session, "streams" or "readStream", gives the object.
+    """
+    raise AssertionError(getattr(getattr(session._jsparkSession, part)(), method)(*arguments))
 
 
 def look_at(query: StreamingQuery) -> SparkQuery:

@@ -78,8 +78,7 @@ class IncrementalExecution:
         rows = self._plan(node, children)
         if not isinstance(node, StatefulOperator):
             return rows
-        size = plans.with_children(self._session, node.plan, children).stats()
-        partitioning = rows.outputPartitioning()
+        size, partitioning = self._of_spark(node, children).stats(), rows.outputPartitioning()
         return plans.leaf_over(self._session, rows.rdd(), rows.output(), False, partitioning, statistics=size)
 
     def _new_rows(self, leaf: SourceLeaf) -> JavaObject:

@@ -175,7 +175,7 @@ class MicroBatchExecution(StreamExecution):
 
     def explain(self, extended: Any) -> None:
         if not isinstance(extended, bool):
-            refuse(self.session, "explainInternal", extended)
+            refuse(self.session, "streams", "explainInternal", extended)
         execution = self.context.execution or (self.context.previous and self.context.previous.execution)
         if not execution:
             print("No physical plan. Waiting for data.")

@@ -120,8 +120,8 @@ def normalized_columns(session: SparkSession, df: DataFrame, names: Iterable[Any
         (writer.partitionBy if kind == "Partition" else writer.clusterBy)(names).start("never")  # Spark's own writer raises
     case_sensitive = sessions.flag(session, "spark.sql.caseSensitive")
 
-    def same(a: str, b: Any) -> bool:
-        return a == b if case_sensitive or b is None else a.lower() == b.lower()  # of partitionBy(None)
+    def same(a: str, b: str) -> bool:
+        return a == b if case_sensitive else a.lower() == b.lower()
 
     found = []
     for name in names:

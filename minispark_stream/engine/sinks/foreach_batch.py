@@ -7,11 +7,11 @@ must be read, because a partition that is not read does not write the next versi
 
     batch 7   function(df, 7) -> the user overwrites the folder out/7 -> crash    restart   function(df, 7) overwrites it again
 
-Differs from Spark: the DataFrame has no sort order or partitioning that Spark knows of, because these do not get through the
-Python tasks. So a batch that is grouped once more by the keys of its state is shuffled once more, and a batch that is sorted by
-a key of an aggregation can be cached; in Spark 4.3.0, its sort order names a column that the batch does not have, and using the
-cache ends the query with a NoSuchElementException. If the function raises what is no Exception, as `sys.exit()` does, the query
-fails; Spark waits for the function for ever, and so does `stop()`.
+Differs from Spark: the DataFrame has no sort order or partitioning that Spark knows of, because it is made of the rows of the
+batch without their plan. So a batch that is grouped once more by the keys of its state is shuffled once more, and a batch that
+is sorted by a key of an aggregation can be cached; in Spark 4.3.0, its sort order names a column that the batch does not have,
+and using the cache ends the query with a NoSuchElementException. If the function raises what is no Exception, as `sys.exit()`
+does, the query fails; Spark waits for the function for ever, and so does `stop()`.
 Shown by tests/spark/test_differences.py::test_a_batch_in_a_foreach_batch_function_has_no_partitioning,
 tests/spark/test_differences.py::test_a_batch_that_is_sorted_by_a_key_can_be_cached,
 tests/spark/test_differences.py::test_a_foreach_batch_function_that_exits.

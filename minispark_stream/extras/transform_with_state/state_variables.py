@@ -30,7 +30,7 @@ from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 from minispark_stream.engine.checkpointing.unsafe_row import binary_fields, binary_row
 from minispark_stream.extras.rocksdb.key_encoding import UNSAFE_ROW, at_time, rows_of, two_rows, unsafe_row
 from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
-from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, TupleRows
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Request, TupleRows
 
 VOID = bytes([0, 1, *bytes(15)])  # a row with a null
 _long = struct.Struct("<q")
@@ -45,7 +45,7 @@ def long_of(row: bytes) -> int:
 
 
 def action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A method that is a request (KeyedFamilies.request); `words` say in Spark's words what is done."""
+    """A method that is a request (Request); `words` say in Spark's words what is done."""
 
     def checked(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
@@ -53,7 +53,7 @@ def action(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             doing = words.format(kind=self.kind_in_errors)
             if self.is_deleted:
                 raise PySparkRuntimeError(f"Error {doing}: {self.kind} state {self.name} is not initialized.")
-            with self._keyed.request(doing):
+            with Request(self._keyed, doing):
                 return method(self, *arguments, **named)
 
         return call

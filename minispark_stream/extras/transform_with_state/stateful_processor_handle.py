@@ -33,7 +33,7 @@ from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME
 from minispark_stream.extras.rocksdb.key_encoding import at_time, two_rows
 from minispark_stream.extras.rocksdb.snapshot_zip import INTERNAL
 from minispark_stream.extras.transform_with_state.family_indexes import BY_PREFIX, BY_TIME
-from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, TupleRows, number_of, text_of
+from minispark_stream.extras.transform_with_state.keyed_families import KeyedFamilies, Request, TupleRows, number_of, text_of
 from minispark_stream.extras.transform_with_state.list_variable import ListVariable
 from minispark_stream.extras.transform_with_state.state_variables import (
     VOID,
@@ -92,7 +92,7 @@ class Handle(StatefulProcessorHandle):
 
     def deleteIfExists(self, stateName: str) -> None:
         stateName = text_of(stateName)
-        with self.keyed.request("deleting state"):
+        with Request(self.keyed, "deleting state"):
             self._verify_init("delete_if_exists")
             variable = self.variables.pop(stateName, None)
             self.counts["numDeletedStateVars"] += self.keyed.families.drop(stateName) or variable is not None
@@ -106,7 +106,7 @@ class Handle(StatefulProcessorHandle):
         doing = f"initializing {kind} state"
         if isinstance(self.variables.get(name), cls):
             raise PySparkRuntimeError(f"Error {doing}: {cls.kind} state {name} already exists")
-        with self.keyed.request(doing):
+        with Request(self.keyed, doing):
             self._verify_init(f"get_{kind}_state")
             ttl_ms = self._ttl(name, ttl_ms)
             if (why := _wrong_name(name)) is not None:
@@ -164,7 +164,7 @@ class Handle(StatefulProcessorHandle):
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
         expiryTimestampMs = _time_of(expiryTimestampMs)
-        with self.keyed.request("register timer"):
+        with Request(self.keyed, "register timer"):
             self._check("register_timer")
             (of_key, key), (of_time, timed) = self._timer(expiryTimestampMs)
             if self.keyed.families.get(of_key, key) is None:
@@ -174,7 +174,7 @@ class Handle(StatefulProcessorHandle):
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:
         expiryTimestampMs = _time_of(expiryTimestampMs)
-        with self.keyed.request("deleting timer"):
+        with Request(self.keyed, "deleting timer"):
             self._check("delete_timer")
             for family, key in self._timer(expiryTimestampMs):
                 self.keyed.families.remove(family, key)
@@ -183,7 +183,7 @@ class Handle(StatefulProcessorHandle):
     def listTimers(self) -> Iterator[int]:
         """The times of the timers of the implicit key; as in Spark, there are none if the request fails."""
         rows: Iterable[bytes] = ()
-        with suppress(PySparkRuntimeError), self.keyed.request("listing timers"):
+        with suppress(PySparkRuntimeError), Request(self.keyed, "listing timers"):
             self._check("list_timers")
             rows = list(self.keyed.families.scan(by_key(self.time_mode), binary_row(self.keyed.implicit_key)))
         yield from map(long_of, rows)
