@@ -38,7 +38,7 @@ from minispark_stream.engine.clock import Clock
 from minispark_stream.engine.jvm import expressions, plans, sessions
 from minispark_stream.engine.jvm.errors import illegal_argument, java_error, spark_error
 from minispark_stream.engine.jvm.progress import progress_of
-from minispark_stream.engine.jvm.queries import refuse
+from minispark_stream.engine.jvm.queries import ask
 from minispark_stream.engine.observer import Observer
 from minispark_stream.engine.runtime import real_time_mode
 from minispark_stream.engine.runtime.micro_batch_execution import MicroBatchExecution
@@ -96,7 +96,8 @@ class StreamingQueryManager(SparkStreamingQueryManager):
         """The active query with this id, or None. Raises IllegalArgumentException: `id` is not a UUID."""
         asked: Any = id
         if not isinstance(asked, str):
-            refuse(self._session, "streams", "get", asked)
+            ask(self._session, "streams", "get", asked)  # raises, but for None: whether that is a text or a UUID, py4j chooses
+            return None
         known = _uuid(id)
         return next((query for query in self.active if query.id == known), None)
 

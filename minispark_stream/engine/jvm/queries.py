@@ -39,12 +39,14 @@ class SparkQuery(NamedTuple):
     sink: str = ""
 
 
-def refuse(session: SparkSession, part: str, method: str, *arguments: Any) -> NoReturn:
-    """Raises what py4j says of arguments for which a Java object has no method, or Spark of one that is None.
+def ask(session: SparkSession, part: str, method: str, *arguments: Any) -> Any:
+    """What a method of a Java object answers. `part` of the session, "streams" or "readStream", gives the object."""
+    return getattr(getattr(session._jsparkSession, part)(), method)(*arguments)
 
-    `part` of the session, "streams" or "readStream", gives the object.
-    """
-    raise AssertionError(getattr(getattr(session._jsparkSession, part)(), method)(*arguments))
+
+def refuse(session: SparkSession, part: str, method: str, *arguments: Any) -> NoReturn:
+    """Raises what py4j says of arguments for which a Java object has no method."""
+    raise AssertionError(ask(session, part, method, *arguments))
 
 
 def look_at(query: StreamingQuery) -> SparkQuery:
