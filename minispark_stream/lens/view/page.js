@@ -85,14 +85,15 @@ function arrange() {
 
 function showTab(name) {
   tab = name;
-  one("#tab-changed").disabled = !one("main > .lit");
-  const open = tab === "changed" && (!takesTurns() || !one("main > .lit")) ? (data.query ? "yours" : "why") : tab;
+  const now = steps[at], more = one("#more"), changed = one("main > .lit"), low = takesTurns();
+  one("#tab-changed").disabled = !changed;
+  const instead = data.query && (now.own?.length || !low) ? "yours" : "why";  // of a step that has no line, a reason says more
+  const open = tab === "changed" && (!low || !changed) ? instead : tab;
   one("main").dataset.open = open;
   for (const button of tabs) {
     button.ariaSelected = button.dataset.go === open;
     button.tabIndex = button.dataset.go === open ? 0 : -1;
   }
-  const now = steps[at], more = one("#more");
   more.setAttribute("aria-labelledby", "tab-" + open);
   const text = ["recorded", "code"].includes(open) ? html(now.panels[open]) : open === "yours" ? ownLines() : data.about[now.step][open] || "";
   if (more.shown !== text) { more.innerHTML = more.shown = text; more.scrollTop = 0; }

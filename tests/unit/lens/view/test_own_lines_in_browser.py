@@ -78,6 +78,14 @@ def test_the_lines_fit_and_can_be_read_by_everybody(browser: Browser, tmp_path: 
     assert box and more and (width < 700 or more["y"] <= box["y"] <= box["y"] + box["height"] <= more["y"] + more["height"])
 
 
+def test_where_panels_and_tabs_take_turns_a_step_without_a_line_says_why_it_is_there(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    tab = opened(browser, page({"model": WRITTEN}), tmp_path, width=828, height=560)
+    at_step(tab, "finishTrigger")
+    expect(tab.locator("#tab-why")).to_have_attribute("aria-selected", "true")
+    tab.keyboard.press("y")
+    expect(tab.locator(".none-lit")).to_be_visible()
+
+
 def test_without_lines_there_is_no_such_tab(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
     tab = opened(browser, page({"model": TRACE}), tmp_path)
     expect(tab.locator("#tab-yours")).to_be_hidden()
