@@ -2,8 +2,9 @@
 
 1. The query is started with a foreachBatch sink. Spark Connect runs its function in a process of the server, so it writes the
    rows of each batch into a folder, which must be the same folder for the server and for the test.
-2. `settle` waits with `processAllAvailable`: Spark returns when a trigger has found nothing to do. The progress reports say
-   which batches have run.
+2. `settle` waits for the report of a trigger that began after the rows were there, by the server's clock, and found nothing to
+   do. A query that has timers in processing time has a batch in each trigger, so `processAllAvailable` never returns: the
+   end of its work are two batches in turn that have changed nothing, at one watermark.
 3. What needs a clock of its own, or the process of the query, is refused in one sentence.
 
     query.start(build, inputs); query.settle(); query.take()      the rows of the batches since the last `take`
@@ -11,11 +12,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from pyspark.errors import PySparkException
 
+from minispark_stream.engine.times import iso_ms
 from minispark_stream.tools.compare.prepared import confs_set
 from minispark_stream.tools.compare.spark_batch import ran_a_batch
 from minispark_stream.tools.held_query import reports
@@ -23,6 +27,8 @@ from minispark_stream.tools.testing.driven_query import CONFS, DrivenQuery, OnBa
 from minispark_stream.tools.testing.inputs import Inputs
 
 __tracebackhide__ = True
+# How soon after a batch an idle trigger is reported, which `settle` waits for.
+IDLE = {"spark.sql.streaming.noDataProgressEventInterval": "20ms"}
 # The files of several inputs appear one after the other, and Spark looks at them in the meantime if it does not sleep.
 TOGETHER = {"spark.sql.streaming.pollingDelay": "500ms"}
 
@@ -33,6 +39,19 @@ def check_needs_no_clock(on_batch: OnBatch | None, has_time: bool) -> None:
         _refuse("on_batch", "which would run in a process of the server")
     if has_time:
         _refuse("now", "because the clock is the server's")
+
+
+def is_quiet(progress: Sequence[Mapping[str, Any]], since: int) -> bool:  # (2)
+    """Whether a query has done what was to be done at a time of the server's clock, in ms since 1970."""
+    later = [report for report in progress if (iso_ms(report["timestamp"]) or 0) >= since]
+    idle = (one["eventTime"] == after["eventTime"] and not _did(one) and not _did(after) for one, after in pairwise(later))
+    return not all(map(ran_a_batch, later)) or any(idle)
+
+
+def _did(report: Mapping[str, Any]) -> bool:
+    """Whether a batch has read rows or changed its state."""
+    changes = (operator[changed] for operator in report["stateOperators"] for changed in ("numRowsUpdated", "numRowsRemoved"))
+    return report["numInputRows"] > 0 or any(changes)
 
 
 class ConnectQuery(DrivenQuery):
@@ -46,7 +65,7 @@ class ConnectQuery(DrivenQuery):
             data.write.mode("overwrite").parquet(f"{folder}/{batch_id}")
 
         together = TOGETHER if len(inputs.names) > 1 else {}
-        with confs_set(self._session, {**CONFS, **together, **self._confs}):
+        with confs_set(self._session, {**CONFS, **IDLE, **together, **self._confs}):
             try:
                 given = [str(self.input)] if inputs.takes_folder else []
                 df = build(self._session, *given, **inputs.frames(self._session, self.input))
@@ -62,8 +81,12 @@ class ConnectQuery(DrivenQuery):
     def settle(self) -> None:  # (2)
         if self.query is None:
             return
+        since = self._session.sql("SELECT unix_millis(current_timestamp())").head()[0]
         try:
-            self.query.processAllAvailable()
+            while self.query.isActive and not is_quiet(reports(self.query), since):
+                time.sleep(0.02)
+            if not self.query.isActive:
+                self.query.processAllAvailable()  # raises what ended it
         except PySparkException as e:
             self.error = e
         for report in reports(self.query):
