@@ -88,13 +88,18 @@ class StatefulOperator(Explained):
         )
 
     def state_info(self, context: BatchContext) -> StatefulOperatorStateInfo:
-        """The state of the operator in this batch: batch N reads version N and writes version N + 1."""
+        """The state of the operator in this batch: batch N reads version N and writes version N + 1.
+
+        What is loaded is checked by the schemas of the run's first batch, although the optimizer may have put a join's columns
+        in another order in a batch for which a stream has no rows.
+        """
+        schemas = context.state_schemas.setdefault(self.operator_id, self.schemas())
         return StatefulOperatorStateInfo(
             state_dir=context.state_dir, operator_id=self.operator_id, store_version=context.batch_id,
             num_partitions=self.partitions(context.num_partitions),
             conf=context.state_conf,
             unique_ids=(context.unique_ids or {}).get(str(self.operator_id), ()),
-            schemas=self.schemas() if context.state_conf.format_validation_enabled else (),
+            schemas=schemas if context.state_conf.format_validation_enabled else (),
             checks_values=self.checks_values,
             wants_told=context.wants_told,
         )

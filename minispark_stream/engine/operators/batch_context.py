@@ -59,8 +59,9 @@ class BatchContext:
     its own. `executed` collects the physical plans of the batch, from the bottom up, and `of_inputs` those of them that may
     read a source or a table: what a batch has read and observed is in the metrics of these. `began` collects how many seconds
     Spark took to begin each plan. `state_variables` has what the processors of transformWithState have declared, by operator
-    id; all batches of a run share this dictionary. `unique_ids` are the ids of the files that the batch begins with, by
-    operator, in checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo. `observed` makes of a task the one
+    id; all batches of a run share this dictionary. So they do with `state_schemas`, in which the first of them puts what the
+    first rows of its stores must look like. `unique_ids` are the ids of the files that the batch begins with, by operator, in
+    checkpoint format 2. For `wants_told`, see StatefulOperatorStateInfo. `observed` makes of a task the one
     that is given to Spark (Observer.task).
     """
 
@@ -78,6 +79,7 @@ class BatchContext:
     of_inputs: list[JavaObject] = field(default_factory=list)
     began: list[float] = field(default_factory=list)
     state_variables: dict[int, StateVariables] = field(default_factory=dict)
+    state_schemas: dict[int, Sequence[tuple[str, StructType, StructType]]] = field(default_factory=dict)
     unique_ids: Mapping[str, Any] | None = None
     wants_told: bool = False
     observed: Callable[[Any], Any] = lambda task: task

@@ -25,6 +25,7 @@ from functools import cached_property, partial
 from pyspark.accumulators import Accumulator
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from minispark_stream.engine.checkpointing.lz4_block import CODECS
 from minispark_stream.engine.jvm import builders, plans, query_execution, sessions
@@ -53,13 +54,15 @@ KEPT_TEMPLATES = 16  # at least 2: that of the batch, and that of all sources
 class StateOfRun:
     """(2) What all batches of a run have in common about their state; the first batch determines it.
 
-    `accumulators` collect what the tasks of each operator report, by its id. For `variables`, see BatchContext.state_variables.
+    `accumulators` collect what the tasks of each operator report, by its id. For `variables` and `schemas`, see
+    BatchContext.state_variables and state_schemas.
     """
 
     num_partitions: int
     conf: StateStoreConf
     accumulators: dict[int, Accumulator[list[Report]]] = field(default_factory=dict)
     variables: dict[int, StateVariables] = field(default_factory=dict)
+    schemas: dict[int, Sequence[tuple[str, StructType, StructType]]] = field(default_factory=dict)
 
 
 class QueryPlanner:
@@ -212,6 +215,7 @@ class QueryPlanner:
             allow_multiple=self._allow_multiple,
             accumulators=state.accumulators,
             state_variables=state.variables,
+            state_schemas=state.schemas,
             unique_ids=context.unique_ids,
             wants_told=self._observer.wants_told,
             observed=self._observer.task,
