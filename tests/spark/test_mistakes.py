@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -80,3 +81,20 @@ def test_what_would_prove_nothing_is_told(spark: SparkSession, mini: MiniSparkSe
     caplog.set_level(logging.CRITICAL)
     empty = side_by_side(spark, events, [[]], progress=False)
     assert empty.to_text().endswith("1 batch, and no row: there is nothing to compare.")
+
+
+def test_a_query_that_would_never_be_done_is_told_with_the_conf_that_ends_it(spark: SparkSession) -> None:
+    def seen(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        state.setTimeoutDuration(60_000)
+        yield pd.DataFrame({"k": key, "rows": [sum(map(len, frames))]})
+
+    def with_timers(session: Any, folder: str, timeout: str = "ProcessingTimeTimeout") -> DataFrame:
+        return events(session, folder).groupBy("k").applyInPandasWithState(seen, "k string, rows long", "n int", "update", timeout)
+
+    feed, ends = [["2024-01-01 12:00,,a"], ["2024-01-01 12:01,,a"]], {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+    for trigger in (None, {"availableNow": True}):
+        with pytest.raises(ValueError, match=r"has timers in processing time, .* with confs=\{'spark.sql.streaming.noData.*': 'false'\}"):
+            side_by_side(spark, with_timers, feed, output_mode="update", trigger=trigger, progress=False)
+    for ended in ({"confs": ends}, {"trigger": {"once": True}}):
+        compared = side_by_side(spark, with_timers, feed, output_mode="update", progress=False, **ended)
+        assert compared.differences == () and [batch.rows for batch in compared.model.batches] == [[("a", 1)], [("a", 1)]]

@@ -7,7 +7,8 @@
 5. The function must return the query, and build it on the session that it is called with.
 6. A misspelt name would have no effect: a conf that Spark does not know, an engine that does not exist, a knob that is not a
    parameter.
-7. What Spark refuses, the model refuses, too, and often says what to do; this is added to Spark's error.
+7. A query with timers in processing time has a batch in each trigger, for ever, unless batches without data are off.
+8. What Spark refuses, the model refuses, too, and often says what to do; this is added to Spark's error.
 
     side_by_side(spark, build, feed, outputMode="complete")
         TypeError: side_by_side() got an unexpected keyword argument 'outputMode'
@@ -23,14 +24,20 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
+from minispark_stream.engine.jvm import sessions
+from minispark_stream.engine.jvm.stepped_queries import plan_text
 from minispark_stream.lens.view.words import perhaps
 
 ENGINES = ("model", "spark")
 # The first two are up to a catalog or a state store provider; the last one is a conf that Spark reads but does not list.
 FREE = ("spark.sql.catalog.", "spark.sql.streaming.stateStore.", "spark.sql.streaming.checkpointFileManagerClass")
+NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+_HAS_TIMERS = re.compile(
+    r"^\W*(?:FlatMapGroupsInPandasWithState|TransformWithStateInPySpark) .*, ProcessingTime(?:Timeout)?(?!\w|#)", re.MULTILINE
+)
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
@@ -95,6 +102,20 @@ def check_built(found: Any, session: object) -> None:  # (5)
         raise TypeError("the function builds its query on another session: it must use the session that it is called with")
 
 
+def with_an_end(build: Callable[..., Any]) -> Callable[..., Any]:  # (7)
+    """`build`, which raises ValueError if its query would always have something to do, also with `availableNow`."""
+    @wraps(build)
+    def checked(*arguments: Any, **knobs: Any) -> Any:
+        found = build(*arguments, **knobs)
+        if isinstance(found, DataFrame) and found.isStreaming and _HAS_TIMERS.search(plan_text(found)):
+            if sessions.flag(found.sparkSession, NO_DATA_BATCHES):
+                says = "the query has timers in processing time, so each trigger runs a batch, and a step would never be done"
+                raise ValueError(f"{says}; with confs={{'{NO_DATA_BATCHES}': 'false'}}, a batch runs only when there are rows")
+        return found
+
+    return checked
+
+
 def knows_camel_case(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:  # (2)
     """A function whose error for an argument in camelCase says the right name of the argument."""
     names = set(inspect.signature(function).parameters)
@@ -112,7 +133,7 @@ def knows_camel_case(function: Callable[Arguments, Returned]) -> Callable[Argume
     return call
 
 
-def add_hints(error: PySparkException, run: Callable[[], object]) -> None:  # (7)
+def add_hints(error: PySparkException, run: Callable[[], object]) -> None:  # (8)
     """Add the hints that the model gives with the same error; `run` runs the query on the model."""
     try:
         run()

@@ -35,6 +35,7 @@ from minispark_stream.tools.compare.mistakes import (
     check_relay,
     check_trigger,
     knows_camel_case,
+    with_an_end,
 )
 from minispark_stream.tools.compare.prepared import Step, confs_set
 from minispark_stream.tools.compare.runner import COLLECT, Build, Runner
@@ -84,13 +85,15 @@ def side_by_side(
     Raises:
         FileExistsError: `directory` has a folder `input` with files that no comparison has put there.
         TypeError: an argument has the wrong type, or the function does not return a query of the session that it receives.
-        ValueError: Spark does not know a conf, or an engine does not exist.
+        ValueError: Spark does not know a conf, an engine does not exist, or timers in processing time make batches for ever.
         AnalysisException: Spark refuses the query; the advice of the model is below the error.
     """
     refuse_connect("side_by_side", "spark", spark)
     check_trigger(trigger)
     check_feed(feed)
     check_build(build)
+    if "once" not in (trigger or {}):
+        build = with_an_end(build)
     check_relay(relay)
     check_confs(spark, confs or {})
     base = directory or tempfile.mkdtemp(prefix="side_by_side-")

@@ -27,7 +27,7 @@ from minispark_stream.lens.view.style import CSS, file_beside, table
 from minispark_stream.lens.view.what_if_panel import WhatIfPanel
 from minispark_stream.lens.view.words import plain
 from minispark_stream.tools.compare.experiment import Experiment, Feed
-from minispark_stream.tools.compare.mistakes import check_build, check_confs, check_feed, check_knobs
+from minispark_stream.tools.compare.mistakes import check_build, check_confs, check_feed, check_knobs, with_an_end
 from minispark_stream.tools.compare.outcome import Outcome, OutcomeChanges, Result, changes, first_words, kind
 from minispark_stream.tools.compare.runner import Build
 
@@ -57,14 +57,15 @@ def what_if(
 
     Raises:
         TypeError: `build` is not a function, a knob is not one of its parameters, or a step of the feed is a text.
-        ValueError: no control can be made for a knob, or Spark does not know a conf.
+        ValueError: no control can be made for a knob, Spark does not know a conf, or timers in processing time make batches
+            for ever.
     """
     refuse_connect("what_if", "spark", spark)
     check_build(build)
     check_feed(feed)
     check_confs(spark, confs or {})
     check_knobs(build, knobs, OWN_KNOBS)
-    experiment = Experiment(spark, build, confs)
+    experiment = Experiment(spark, with_an_end(build), confs)
 
     def run(values: Mapping[str, Any], feed: Feed, tick: Callable[[], None]) -> Outcome:
         own = {name: values[name] for name in OWN_KNOBS if name in values}
