@@ -12,7 +12,7 @@ Models nothing of Spark. It looks at eight things and prints one line for each f
 7. What the package uses of Spark's internals, compared with the jars and the PySpark that are here (contract/check.py).
 8. If nothing is missing, Spark itself: words are counted on both engines (preflight.py).
 
-Then it says which tools run with what is there, because only the model needs all of it (what_runs.py).
+Then it says which tools run with what is there, because only the model and its pictures need all of it (what_runs.py).
 
 Example:
 
@@ -87,11 +87,12 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
 
     Returns 0, or 1 if something that is needed is missing.
     """
+    dot = check_dot(shutil.which("dot"))
     findings = [
         check_python(sys.version_info[:3]),
         *check_system(sys.platform),
         check_java(os.environ, run_quietly),
-        check_dot(shutil.which("dot")),
+        dot,
         *installed_packages(),
         check_worker_python(os.environ, run_quietly),
         *check_spark_home(os.environ),
@@ -100,14 +101,14 @@ def doctor(out: Callable[[str], None] = print, start_spark: bool = True) -> int:
     for finding in findings:
         out(str(finding))
     missing = sum(f.needed and not f.ok for f in findings)
-    for line in what_runs(missing, installed_version):
+    for line in what_runs(missing - (not dot.ok), installed_version, dot.ok):
         out(line)
     if start_spark and not missing:
         out("counting words on both engines, in a separate Spark (up to a minute)")
         finding = check_spark(run_quietly)
         out(str(finding))
         missing += not finding.ok
-    out(f"{missing} missing for the model" if missing else "everything that is needed is installed")
+    out(f"{missing} missing, see above" if missing else "everything that is needed is installed")
     return 1 if missing else 0
 
 

@@ -5,6 +5,7 @@
     does not live (needs ipywidgets)
     runs     these over Spark Connect, but for crash and advance
     does not the model, side_by_side, what_if, check, the demo: PySpark 4.3 (2 missing, see above)
+    runs     the diagrams of a flow and of a plan
 
 Models: nothing of Spark.
 Shown by tests/unit/tools/test_doctor.py::test_which_tools_run_with_which_pyspark.
@@ -20,12 +21,13 @@ OF_INSPECT = ("numpy", "pyarrow", "xxhash")
 OF_CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "pandas")
 
 
-def what_runs(missing: int, installed: Callable[[str], str | None]) -> Iterator[str]:
+def what_runs(missing: int, installed: Callable[[str], str | None], draws: bool) -> Iterator[str]:
     """A line for each group of tools.
 
     Args:
         missing: how much of what the model needs is missing.
         installed: returns the version of an installed package.
+        draws: whether the program `dot` is there.
     """
     found = spark_versions.pyspark_version()
     inspects = all(installed(name) for name in OF_INSPECT)
@@ -46,6 +48,7 @@ def what_runs(missing: int, installed: Callable[[str], str | None]) -> Iterator[
                 f"needs {', '.join(lacks)}" if on_spark else why_not)
     yield _line(f"the model, side_by_side, what_if, check, the demo: PySpark {newest}", not missing,
                 f"{missing} missing, see above")
+    yield _line("the diagrams of a flow and of a plan", draws, "need dot")
 
 
 def _line(what: str, ok: bool, why_not: str) -> str:

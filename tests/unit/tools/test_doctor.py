@@ -106,13 +106,13 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
     assert lines[-1] == "everything that is needed is installed"
     monkeypatch.setattr(doctor, "check_dot", lambda *_: Diagnosis("dot", ok=False, get="y"))
     assert doctor.doctor(lines.append) == 1
-    assert lines[-1] == "1 missing for the model"
+    assert lines[-1] == "1 missing, see above"
     runs = "runs     inspect, why, rollback, repair, metrics, and reports that were saved"
-    assert runs in lines
+    assert runs in lines and lines[-3].startswith("runs     the model,") and lines[-2] == "does not the diagrams of a flow and of a plan (need dot)"
     lines.clear()
     monkeypatch.setattr(what_runs, "OF_INSPECT", ("no such package",))
     doctor.doctor(lines.append)
-    assert runs not in lines and lines[-1] == "1 missing for the model"
+    assert runs not in lines and lines[-1] == "1 missing, see above"
 
 
 @pytest.mark.parametrize(("pyspark", "on_spark", "model"), [
@@ -120,16 +120,16 @@ def test_the_exit_code_counts_only_what_is_needed(monkeypatch):
 ])
 def test_which_tools_run_with_which_pyspark(monkeypatch, pyspark, on_spark, model):
     monkeypatch.setattr(what_runs.spark_versions, "pyspark_version", lambda: pyspark)
-    files, queries, drawn, kit, connect, of_model = (line.startswith("runs") for line in what_runs.what_runs(int(not model), lambda name: "1"))
+    files, queries, drawn, kit, connect, of_model, _ = (line.startswith("runs") for line in what_runs.what_runs(int(not model), lambda name: "1", True))
     assert files and (queries, drawn, kit, connect, of_model) == (on_spark, on_spark, on_spark, on_spark, model)
 
 
 @pytest.mark.parametrize(("pyspark", "refused"), [("3.5.9", "the listeners, crash and advance"), ("4.0.1", "crash and advance")])
 def test_what_spark_connect_refuses_and_needs(monkeypatch, pyspark, refused):
     monkeypatch.setattr(what_runs.spark_versions, "pyspark_version", lambda: pyspark)
-    assert f"runs     these over Spark Connect, but for {refused}" in list(what_runs.what_runs(1, lambda name: "1"))
+    assert f"runs     these over Spark Connect, but for {refused}" in list(what_runs.what_runs(1, lambda name: "1", True))
     without = {"grpcio-status": None}
-    (line,) = (one for one in what_runs.what_runs(1, lambda name: without.get(name, "1")) if "Connect" in one)
+    (line,) = (one for one in what_runs.what_runs(1, lambda name: without.get(name, "1"), True) if "Connect" in one)
     assert line == f"does not these over Spark Connect, but for {refused} (needs grpcio-status)"
 
 
