@@ -45,7 +45,11 @@ def environment(version: str) -> Path:
         pyspark, _, interpreter = version.partition("@")
         subprocess.run([interpreter or sys.executable, "-m", "venv", folder], check=True)
         wanted = [f"{ROOT}[kit,pictures,monitoring]", f"pyspark[connect]=={pyspark}.*", *OF_OLD.get(pyspark, [])]
-        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted], check=True)
+        try:
+            subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted], check=True)
+        except BaseException:
+            shutil.rmtree(folder)  # half an environment is not to be taken for a whole one the next time
+            raise
     return python
 
 
