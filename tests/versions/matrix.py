@@ -32,6 +32,7 @@ KINDS = ("classic", "connect")
 OF_OLD = {"3.5": ["numpy<2", "pyarrow<20", "setuptools<80"]}
 # PySpark 3.5 starts no Spark Connect by itself: its server comes from Maven, in the newest version that is there.
 CONNECT_JAR = {"3.5": "org.apache.spark:spark-connect_2.12:3.5.+"}
+SUITES = "Spark's suites"
 MINUTES = {"play.py": 10, "suites.py": 30, "go_on.py": 20}
 
 Cells = dict[str, str]
@@ -90,7 +91,7 @@ def played(version: str, kind: str, every: str) -> Cells:
     lines, why = run(python, "suites.py", kind, folder / "suites", every, submit=submit)  # (2)
     counted = Counter(one["verdict"].partition(":")[0] for one in lines)
     failed = [f"{one['case']}: {one['verdict']}" for one in lines if one["verdict"].startswith("FAILED")] + [why] * bool(why)
-    cells["Spark's suites"] = "FAILED: " + "; ".join(failed) if failed else ", ".join(f"{n} {word}" for word, n in counted.items())
+    cells[SUITES] = "FAILED: " + "; ".join(failed) if failed else ", ".join(f"{n} {word}" for word, n in counted.items())
     return cells
 
 
@@ -109,7 +110,11 @@ def table(cells: dict[tuple[str, str], Cells]) -> str:
 
 def main(every: str, *versions: str) -> int:
     BUILD.mkdir(parents=True, exist_ok=True)
-    cells = {(version, kind): played(version, kind, every) for version in versions or VERSIONS for kind in KINDS}
+    cells: dict[tuple[str, str], Cells] = {}
+    for version in versions or VERSIONS:
+        for kind in KINDS:
+            column = cells[version, kind] = played(version, kind, every)
+            print(f"{version} {kind}: {len(column)} cells, {column[SUITES]}", flush=True)  # the table comes when all is done, an hour later
     runs = {f"{version}-{kind}": column for (version, kind), column in cells.items()}
     lines, why = run(sys.executable, "go_on.py", *(BUILD / "runs" / name for name in runs))  # (3)
     for name, column in runs.items():
