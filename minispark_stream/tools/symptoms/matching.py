@@ -7,7 +7,8 @@
 2. If there are none, words are compared, unless the message names a condition: then it is one that no entry has. A word
    weighs more the fewer entries have it, and a word that no entry has weighs most. A template fits if the message has nearly
    all of its weight in the right order, or is itself a part of it.
-3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less.
+3. A question is compared with the title, the questions and the templates of each entry; the rest of its text counts less. That
+   a question says more than a phrase does counts little, because people tell more than they ask.
 4. An entry answers a question only if it is ahead of the second one: where two fit alike, neither is known to be right. The
    farther it is ahead, and the more weight it shares with the question, the smaller a part of the question that may be; without
    a word of streaming, it must be most of it. What speaks of another program has an answer only if an entry asks just this.
@@ -38,12 +39,13 @@ RUN = 7  # words in a row
 NEAREST = 3
 MOST_WORDS = 400  # of a message that are compared one by one
 WINDOW = 60  # words, in which those of a template must lie
-FEWEST_WORDS = 4  # that a template and a message must have in common
+FEWEST_WORDS, LEAST_WEIGHT = 4, 5.0  # that a template and a message must have in common
 SAYS_ENOUGH = 0.8  # of a template
 WEIGHT_OF_SAYS = 0.5  # beside that of a question
-ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.4, 0.88  # of a question, with and without a word of streaming
-SHARES_ENOUGH, SHARES_MOST = 8.0, 12.0  # weight of the words that a question shares with those of an entry
-AHEAD, MOST_AHEAD = 1.05, 2.0  # how many times better than the second one the best entry is
+ASKS_ENOUGH, ASKS_ENOUGH_ELSEWHERE = 0.44, 0.85  # of a question, with and without a word of streaming
+SHARES_ENOUGH, SHARES_MOST = 7.0, 13.0  # weight of the words that a question shares with those of an entry
+AHEAD, MOST_AHEAD = 1.05, 1.5  # how many times better than the second one the best entry is
+OF_MORE = 0.35  # how much it counts that a question says more than a phrase
 OF_TITLE, OF_QUESTION, OF_TEMPLATE, OF_TEXT = 6, 4, 2, 1  # how much a word counts, by its place in the entry
 
 
@@ -190,7 +192,7 @@ class SymptomIndex:
         return {word: self._weight_of(count) for word, count in entries.items()}
 
     def _weight_of(self, entries: int) -> float:
-        return math.log((1 + len(self._known)) / (0.5 + entries))
+        return math.sqrt(math.log((1 + len(self._known)) / (0.5 + entries)))
 
     def _sum(self, words: Iterable[str]) -> float:
         unknown = self._weight_of(0)
@@ -210,7 +212,7 @@ class SymptomIndex:
         for phrase, of_phrase in zip(self._phrases, self._weights_of_phrases, strict=True):
             if common := self._sum(asked & phrase.set):
                 title = phrase.symptom.title
-                in_phrase[title] = max(in_phrase[title], 2 * common / (of_message + of_phrase))
+                in_phrase[title] = max(in_phrase[title], (1 + OF_MORE) * common / (OF_MORE * of_message + of_phrase))
                 if phrase.counts == OF_TEMPLATE and common >= 0.5 * min(of_message, of_phrase):
                     said[title] = max(said[title], *(self._has(phrase.words, window) for window in windows))
         in_entry = {one.title: self._in_entry(asked, one) / of_message for one in self._known}
@@ -231,10 +233,11 @@ class SymptomIndex:
     def _has(self, phrase: Sequence[str], message: Sequence[str]) -> float:
         """How much of a template a message has, or the template of a message."""
         common = _in_order(phrase, message)
-        if len(common) < FEWEST_WORDS:
+        shares = self._sum(common)
+        if len(common) < FEWEST_WORDS or shares < LEAST_WEIGHT:
             return 0.0
         says_the_rarest = max(phrase, key=self._weight.__getitem__) in common
-        return max(self._sum(common) / self._sum(phrase) * says_the_rarest, self._sum(common) / self._sum(message))
+        return max(shares / self._sum(phrase) * says_the_rarest, shares / self._sum(message))
 
 
 def _is_sure(first: Fit, second: Fit, text: str) -> bool:  # (4)

@@ -66,15 +66,20 @@ OF_STREAMS = re.compile(
     r"|dropduplicates|withstate|awaittermination|numinputrows|real.time mode|continuous (?:mode|processing)"
     r"|pertrigger|falling behind|loadedmaps|exactly.once"
 )
+ENGINES = re.compile(  # that have streams, state and watermarks of their own
+    r"(?i)\b(?:flink|beam|storm|samza|ksql\w*|kafka[ -]streams|kafka[ -]connect|akka|pulsar|risingwave|materialize|hazelcast"
+    r"|stream analytics|dstreams?|rdds?|streamingcontext)\b"
+)
 OTHERS = re.compile(  # other programs, whose users ask in the same words
-    r"(?i)\b(?:pandas(?![ _]udf)|ksql\w*|flink|beam|storm|dataflow|akka|pulsar|seatunnel|airbyte|polars|bigquery|snowflake"
-    r"|kafka (?:streams|connect|producer|consumer)|java streams?|node|react|redux|nginx|docker container|git|github"
-    r"|terraform|airflow|systemd|kubernetes pod|postgres|mysql|php|css|html5?|excel|bash|elasticsearch|hbase|redis"
-    r"|rabbitmq|celery|spring|tensorflow|pytorch|lambda|video|firehose|dstream|rdd|mllib)\b"
+    r"(?i)\b(?:pandas(?![ _]udf)|dataflow|seatunnel|airbyte|polars|bigquery|snowflake|trino|presto|druid|pinot|clickhouse"
+    r"|duckdb|nifi|logstash|dask|burrow|mirrormaker|delta-rs|deltastreamer|kafkajs|librdkafka|kafka (?:producer|consumer)|excel"
+    r"|java streams?|node|react|redux|nginx|docker container|git|github|terraform|airflow|systemd|kubernetes pod|postgres|mysql"
+    r"|php|css|html5?|bash|elasticsearch|hbase|redis|rabbitmq|celery|spring|tensorflow|pytorch|lambda|video|firehose|mllib)\b"
 )
 OF_SPARK = re.compile(
     r"(?i)spark|structured|streaming (?!dataset to)|(?:read|write)stream|for ?each ?batch|micro.?batch|\b(?:a|the) stream\b"
 )
+OF_STRUCTURED = re.compile(r"(?i)spark|structured|(?:read|write)stream|for ?each ?batch")
 ENDINGS = re.compile(r"(?:ations?|ions?|ings?|ies|ed|es|s|e|ly|er|y)$")
 DOUBLED = re.compile(r"([bdglmnprt])\1$")  # as in stopped
 SAME_AS = {  # a word, and those of the same meaning, whatever their ending
@@ -105,7 +110,6 @@ SAME_AS = {  # a word, and those of the same meaning, whatever their ending
     "clean": "remove expire evict",
     "limit": "control cap",
 }
-
 
 
 def plain(text: str) -> str:
@@ -139,6 +143,8 @@ def is_of_streams(text: str) -> bool:
 
 def is_of_others(text: str) -> bool:
     """Whether a text is about another program, and not about Spark."""
+    if ENGINES.search(text):
+        return not OF_STRUCTURED.search(text)
     return bool(OTHERS.search(text)) and not OF_SPARK.search(text)
 
 

@@ -81,3 +81,8 @@ def test_each_template_is_found_when_its_gaps_are_filled(symptom: Symptom) -> No
     for template in symptom.says:
         filled = GAP.sub("foo", template)
         assert symptom in INDEX.said_in(filled), filled
+
+
+def test_a_few_common_words_of_a_template_are_not_the_template() -> None:
+    """As of "Error reading delta file <file> of <class>: <file> does not exist"."""
+    assert not look_up("sometimes a delta log references parquet files that do not exist in the filesystem").found
