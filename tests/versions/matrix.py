@@ -70,7 +70,8 @@ def run(python: str | Path, script: str, *arguments: str | Path, submit: str = "
     except subprocess.TimeoutExpired as e:
         return _lines((e.stdout or b"").decode()), f"it took more than {MINUTES[script]} minutes"
     (BUILD / "runs" / f"{script}.log").write_text(done.stderr)
-    return _lines(done.stdout), "" if done.returncode == 0 else " ".join(done.stderr.strip().splitlines()[-1:]) or "it has ended"
+    said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("\tat ")]
+    return _lines(done.stdout), "" if done.returncode == 0 else " ".join(said[-1:]) or "it has ended"
 
 
 def _lines(printed: str) -> list[dict[str, Any]]:
