@@ -99,6 +99,10 @@ def test_a_state_is_kept_from_batch_to_batch(compare):
     assert state_operators(result, "numRowsUpdated") == [2, 1, 2]
 
 
+def test_a_comment_is_no_part_of_the_schema_of_a_state(compare):
+    compare(with_state(count, "user string, total long", "total long COMMENT 'so far'"), [[at("ann")], [at("ann")]], output_mode="update", restart_after=[0])
+
+
 def test_append_mode_gives_the_same_rows(compare):
     result = compare(with_state(*COUNTS, mode="append"), feed=[[at("ann"), at("ann")], [at("ann")]])
     assert rows(result) == [[("ann", 2)], [("ann", 3)]]

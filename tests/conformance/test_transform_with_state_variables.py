@@ -124,6 +124,15 @@ def test_a_value_for_each_key(compare, processor):
     assert ("ann", "((8, None), True, None, False, -1)") in told(result)[2]
 
 
+class Commented(Values):
+    def declare(self, handle):
+        self.total = handle.getValueState("total", "total long COMMENT 'so far', last string")
+
+
+def test_a_comment_is_no_part_of_the_schema_of_a_variable(compare):
+    compare(query(Commented()), [[at("ann")], [at("ann")]], restart_after=[0])
+
+
 class Lists(Processor):
     def declare(self, handle):
         self.seen = handle.getListState("seen", "n int, s string")

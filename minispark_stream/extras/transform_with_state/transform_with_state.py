@@ -56,7 +56,7 @@ from minispark_stream.engine.operators.columns import EventTime
 from minispark_stream.engine.operators.event_times import check_event_time, event_time_column, event_time_names
 from minispark_stream.engine.operators.explained import Entry, parts_of_function
 from minispark_stream.engine.operators.groups.flat_map_groups_with_state import pandas_conf
-from minispark_stream.engine.operators.groups.group_state_rows import without_collations
+from minispark_stream.engine.operators.groups.group_state_rows import without_metadata
 from minispark_stream.engine.operators.told import FIRED
 from minispark_stream.engine.state.state_store import DEFAULT_STORE_NAME, HDFS_PROVIDER, PROVIDER_CLASS
 from minispark_stream.extras.transform_with_state.declare_variables import DeclareVariables
@@ -206,7 +206,7 @@ class TransformWithState(StatefulOperator):
             variables.append((kind, name, bool(ttl_ms)))
             lives |= {name: ttl_ms} if ttl_ms else {}
             as_json = [parse.fromDDL(t).json() if is_ddl else t for is_ddl, t in texts]
-            parsed = [without_collations(StructType.fromJson(json.loads(t))) for t in as_json]
+            parsed = [without_metadata(StructType.fromJson(json.loads(t))) for t in as_json]
             for schema in (keys, *parsed):
                 avro_schema(session, schema)  # however rows are encoded, a type that Avro does not have is refused
             schemas |= {t: schema for (is_ddl, t), schema in zip(texts, parsed) if is_ddl}
@@ -251,7 +251,7 @@ def compile_transform_with_state(
             in_pandas=str(names["userFacingDataType"].toString()).lower() == "pandas",
             input=source,
             initial=initial,
-            keys=without_collations(state_schema(session, key_schema)),
+            keys=without_metadata(state_schema(session, key_schema)),
             result=result,
             time_mode=str(names["timeMode"].toString()) or NO_TIME,
             event_time=event_time_column(attributes),

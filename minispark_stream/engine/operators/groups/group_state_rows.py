@@ -71,13 +71,13 @@ Convert = Callable[[Any], Any]
 
 def state_row_schema(state: StructType, has_timeout: bool) -> StructType:
     """(1) The schema of the state rows for the schema of a user's state."""
-    schema = StructType().add("groupState", without_collations(state), True)
+    schema = StructType().add("groupState", without_metadata(state), True)
     return schema.add("timeoutTimestamp", LongType(), False) if has_timeout else schema
 
 
-def without_collations(schema: StructType) -> StructType:
-    """The schema without the collations of strings, because a string that has been in Python has no collation."""
-    plain = json.loads(schema.json(), object_hook=lambda part: {k: v for k, v in part.items() if k != "__COLLATIONS"})
+def without_metadata(schema: StructType) -> StructType:
+    """The schema without comments and collations: of the fields of a row that has been in Python, Spark knows neither."""
+    plain = json.loads(schema.json(), object_hook=lambda part: part | {"metadata": {}} if "metadata" in part else part)
     return StructType.fromJson(plain)
 
 
