@@ -124,7 +124,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "tools.testing": (  # a test of somebody's query; what its users import is the module `testing`
         "tools.explanation", "tools.compare", "tools.inspection", "tools.held_query", "tools.cause", "engine.spark_versions", "lens.steps", "lens.view", "lens.view.words", "lens.trace.trace", "lens.trace",
-        "engine.checkpointing", "session", "engine.jvm", "engine.clock", "engine.observer",
+        "engine.checkpointing", "session", "engine.jvm", "engine.clock", "engine.times", "engine.observer",
     ),
     "testing": ("tools.testing", "tools.cause"),
     "tools.symptoms": ("tools.inspection", "tools.reports"),
