@@ -88,8 +88,9 @@ def test_a_query_that_would_never_be_done_is_told_with_the_conf_that_ends_it(spa
         state.setTimeoutDuration(60_000)
         yield pd.DataFrame({"k": key, "rows": [sum(map(len, frames))]})
 
-    def with_timers(session: Any, folder: str, timeout: str = "ProcessingTimeTimeout") -> DataFrame:
-        return events(session, folder).groupBy("k").applyInPandasWithState(seen, "k string, rows long", "n int", "update", timeout)
+    def with_timers(session: Any, folder: str) -> DataFrame:
+        by_key = events(session, folder).groupBy("k")
+        return by_key.applyInPandasWithState(seen, "k string, rows long", "n int", "update", "ProcessingTimeTimeout")
 
     feed, ends = [["2024-01-01 12:00,,a"], ["2024-01-01 12:01,,a"]], {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
     for trigger in (None, {"availableNow": True}):

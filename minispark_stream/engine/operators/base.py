@@ -93,13 +93,15 @@ class StatefulOperator(Explained):
         What is loaded is checked by the schemas of the run's first batch, although the optimizer may have put a join's columns
         in another order in a batch for which a stream has no rows.
         """
-        schemas = context.state_schemas.setdefault(self.operator_id, self.schemas())
+        schemas = context.state_schemas
+        if self.operator_id not in schemas:
+            schemas[self.operator_id] = self.schemas() if context.state_conf.format_validation_enabled else ()
         return StatefulOperatorStateInfo(
             state_dir=context.state_dir, operator_id=self.operator_id, store_version=context.batch_id,
             num_partitions=self.partitions(context.num_partitions),
             conf=context.state_conf,
             unique_ids=(context.unique_ids or {}).get(str(self.operator_id), ()),
-            schemas=schemas if context.state_conf.format_validation_enabled else (),
+            schemas=schemas[self.operator_id],
             checks_values=self.checks_values,
             wants_told=context.wants_told,
         )

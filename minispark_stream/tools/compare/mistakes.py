@@ -107,10 +107,10 @@ def with_an_end(build: Callable[..., Any]) -> Callable[..., Any]:  # (7)
     @wraps(build)
     def checked(*arguments: Any, **knobs: Any) -> Any:
         found = build(*arguments, **knobs)
-        if isinstance(found, DataFrame) and found.isStreaming and _HAS_TIMERS.search(plan_text(found)):
-            if sessions.flag(found.sparkSession, NO_DATA_BATCHES):
-                says = "the query has timers in processing time, so each trigger runs a batch, and a step would never be done"
-                raise ValueError(f"{says}; with confs={{'{NO_DATA_BATCHES}': 'false'}}, a batch runs only when there are rows")
+        is_query = isinstance(found, DataFrame) and found.isStreaming
+        if is_query and sessions.flag(found.sparkSession, NO_DATA_BATCHES) and _HAS_TIMERS.search(plan_text(found)):
+            says = "the query has timers in processing time, so each trigger runs a batch, and a step would never be done"
+            raise ValueError(f"{says}; with confs={{'{NO_DATA_BATCHES}': 'false'}}, a batch runs only when there are rows")
         return found
 
     return checked

@@ -3,8 +3,8 @@
 1. The query is started with a foreachBatch sink. Spark Connect runs its function in a process of the server, so it writes the
    rows of each batch into a folder, which must be the same folder for the server and for the test.
 2. `settle` waits for the report of a trigger that began after the rows were there, by the server's clock, and found nothing to
-   do. A query that has timers in processing time has a batch in each trigger, so `processAllAvailable` never returns: the
-   end of its work are two batches in turn that have changed nothing, at one watermark.
+   do. A query that has timers in processing time has a batch in each trigger, so `processAllAvailable` never returns: its
+   work is done when two batches in turn have changed nothing, at one watermark.
 3. What needs a clock of its own, or the process of the query, is refused in one sentence.
 
     query.start(build, inputs); query.settle(); query.take()      the rows of the batches since the last `take`
@@ -44,8 +44,9 @@ def check_needs_no_clock(on_batch: OnBatch | None, has_time: bool) -> None:
 def is_quiet(progress: Sequence[Mapping[str, Any]], since: int) -> bool:  # (2)
     """Whether a query has done what was to be done at a time of the server's clock, in ms since 1970."""
     later = [report for report in progress if (iso_ms(report["timestamp"]) or 0) >= since]
-    idle = (one["eventTime"] == after["eventTime"] and not _did(one) and not _did(after) for one, after in pairwise(later))
-    return not all(map(ran_a_batch, later)) or any(idle)
+    nothing_to_do = (not ran_a_batch(report) for report in later)
+    nothing_changed = (a["eventTime"] == b["eventTime"] and not _did(a) and not _did(b) for a, b in pairwise(later))
+    return any(nothing_to_do) or any(nothing_changed)
 
 
 def _did(report: Mapping[str, Any]) -> bool:
